@@ -1,0 +1,164 @@
+//! Where a peer is.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::str::FromStr;
+
+/// The address of a listener or a peer.
+///
+/// Today always an IP address with a port; further kinds may come, hence `#[non_exhaustive]`.
+/// Host names are not resolved here, as that may block: do it before, away from the game's thread.
+///
+/// ```
+/// # use tickwire::Addr;
+/// let addr: Addr = "127.0.0.1:7777".parse()?;
+/// assert_eq!(addr.port(), Some(7777));
+/// assert_eq!(addr, Addr::from(([127, 0, 0, 1], 7777)));
+/// # Ok::<(), tickwire::AddrError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Addr {
+    /// An IPv4 or IPv6 address and a port. Peers who reach an IPv6 socket over IPv4 are shown with
+    /// their IPv4 address.
+    Ip(SocketAddr),
+}
+
+impl Addr {
+    /// The IP address, where the address has one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.as_socket_addr().map(|addr| addr.ip())
+    }
+
+    /// The port, where the address has one.
+    pub fn port(&self) -> Option<u16> {
+        self.as_socket_addr().map(|addr| addr.port())
+    }
+
+    /// The address as the standard library's type, where it is an IP address.
+    pub fn as_socket_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Addr::Ip(addr) => Some(*addr),
+        }
+    }
+
+    /// `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2) as the IPv4 address that it stands for, so that
+    /// logs and bans know one name for one peer.
+    pub(crate) fn canonical(self) -> Addr {
+        match self {
+            Addr::Ip(addr) => Addr::Ip(SocketAddr::new(addr.ip().to_canonical(), addr.port())),
+        }
+    }
+}
+
+impl fmt::Display for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Addr::Ip(addr) => addr.fmt(f),
+        }
+    }
+}
+
+/// A text that is no address: [`Addr`] wants `IP:PORT`, IPv6 in brackets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddrError {
+    given: String,
+}
+
+impl fmt::Display for AddrError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is not an address: expected IP:PORT such as 127.0.0.1:7777 or [::1]:7777 (host names are not resolved here)",
+            self.given
+        )
+    }
+}
+
+impl std::error::Error for AddrError {}
+
+impl FromStr for Addr {
+    type Err = AddrError;
+
+    fn from_str(text: &str) -> Result<Addr, AddrError> {
+        match text.parse() {
+            Ok(addr) => Ok(Addr::Ip(addr)),
+            Err(_) => Err(AddrError { given: text.to_owned() }),
+        }
+    }
+}
+
+impl TryFrom<&str> for Addr {
+    type Error = AddrError;
+
+    fn try_from(text: &str) -> Result<Addr, AddrError> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&String> for Addr {
+    type Error = AddrError;
+
+    fn try_from(text: &String) -> Result<Addr, AddrError> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for Addr {
+    type Error = AddrError;
+
+    fn try_from(text: String) -> Result<Addr, AddrError> {
+        text.parse()
+    }
+}
+
+impl From<&Addr> for Addr {
+    fn from(addr: &Addr) -> Addr {
+        addr.clone()
+    }
+}
+
+impl From<SocketAddr> for Addr {
+    fn from(addr: SocketAddr) -> Addr {
+        Addr::Ip(addr)
+    }
+}
+
+impl From<SocketAddrV4> for Addr {
+    fn from(addr: SocketAddrV4) -> Addr {
+        Addr::Ip(addr.into())
+    }
+}
+
+impl From<SocketAddrV6> for Addr {
+    fn from(addr: SocketAddrV6) -> Addr {
+        Addr::Ip(addr.into())
+    }
+}
+
+impl<I: Into<IpAddr>> From<(I, u16)> for Addr {
+    fn from(addr: (I, u16)) -> Addr {
+        Addr::Ip(addr.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapped_address_is_shown_as_ipv4() {
+        let mapped: Addr = "[::ffff:10.1.2.3]:9".parse().expect("an address");
+        assert_eq!(mapped.canonical().to_string(), "10.1.2.3:9");
+        let real: Addr = "[::1]:9".parse().expect("an address");
+        assert_eq!(real.clone().canonical(), real);
+    }
+
+    #[test]
+    fn what_is_no_address_says_what_is_expected() {
+        for text in ["localhost:7777", "127.0.0.1", "1.2.3.4:70000", ""] {
+            let problem = text.parse::<Addr>().expect_err("not an address").to_string();
+            assert!(problem.contains("IP:PORT"), "{problem}");
+        }
+    }
+}

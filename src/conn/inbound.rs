@@ -1,0 +1,510 @@
+//! The receiving half: bytes in, ranges out. No socket, no clock.
+
+use std::collections::VecDeque;
+use std::io;
+
+use crate::arena::Arena;
+use crate::batch::{Batch, What};
+use crate::config::Limits;
+use crate::error::DisconnectReason;
+use crate::frame::{Framing, HEADER_LEN, Parsed};
+use crate::id::ConnId;
+use crate::net::{Received, is_shortage};
+use crate::pool::Pool;
+use crate::ring::Ring;
+
+/// What one connection has received and not yet handed out.
+#[derive(Debug, Default)]
+pub(crate) struct Inbound {
+    /// Bytes of the frame that is not complete yet, or, while `backlog`, whole frames that its turn
+    /// left over. Filled in place, so it never wraps.
+    ring: Ring,
+    /// Bytes at the ring's front that frames of the batch lie in: they stay until fetched.
+    lent: u32,
+    /// The ring may begin with a whole frame.
+    backlog: bool,
+    /// It stands in the ready queue.
+    queued: bool,
+    intake: Intake,
+    /// The number behind its last message in the batch.
+    last: u64,
+}
+
+/// What is known of a connection's input.
+#[derive(Debug, Default)]
+struct Intake {
+    /// The socket may hold more: no receive has drained it since the last edge.
+    readable: bool,
+    /// A short receive does not prove it drained (see [`Readiness::insist`](crate::net::Readiness)).
+    insist: bool,
+    /// How the input ended, once it has; told after the backlog is handed out.
+    end: Option<ReadEnd>,
+    /// What this tick's turns have used up of the quanta.
+    turn: Turn,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ReadEnd {
+    Fin,
+    Failed(io::ErrorKind),
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    tick: u32,
+    frames: u32,
+    bytes: u32,
+}
+
+/// The receiving halves of all connections: what the events of a batch borrow.
+#[derive(Debug)]
+pub(crate) struct Inlet {
+    pub(crate) arena: Arena,
+    pub(crate) batch: Batch,
+    pub(crate) pool: Pool,
+    conns: Vec<Inbound>,
+    /// Who may have something to read, in turn.
+    ready: VecDeque<u32>,
+    /// Whose ring lies in the batch.
+    lending: Vec<u32>,
+    tick: u32,
+    /// Bytes moved beside the one copy out of the kernel.
+    pub(crate) bytes_moved: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) messages_received: u64,
+    pub(crate) receives: u64,
+}
+
+/// How a connection's turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turned {
+    /// Nothing more until an edge.
+    Idle,
+    /// There may be more; it has had its turn.
+    Again,
+    /// There may be more, but the arena is full: nobody else's turn can bring anything either.
+    ArenaFull,
+    /// The peer's FIN; all before it is in the batch.
+    Fin { truncated: bool },
+    /// Receiving failed; all before is in the batch.
+    Failed(io::ErrorKind),
+    /// The bytes are no frame; all before is in the batch.
+    Bad(DisconnectReason),
+}
+
+impl Inlet {
+    pub(crate) fn new(batch_memory: usize) -> Inlet {
+        Inlet {
+            arena: Arena::new(batch_memory),
+            batch: Batch::default(),
+            pool: Pool::default(),
+            conns: Vec::new(),
+            ready: VecDeque::new(),
+            lending: Vec::new(),
+            tick: 0,
+            bytes_moved: 0,
+            bytes_received: 0,
+            messages_received: 0,
+            receives: 0,
+        }
+    }
+
+    /// Makes the half of a new connection. Nothing is known to be readable.
+    pub(crate) fn open(&mut self, slot: u32) {
+        match slot as usize {
+            fresh if fresh == self.conns.len() => self.conns.push(Inbound::default()),
+            reused => self.conns[reused] = Inbound::default(),
+        }
+        self.conns[slot as usize].last = self.batch.next_number();
+    }
+
+    /// What the events of a batch borrow.
+    pub(crate) fn lend(&mut self) -> (&mut Batch, &Arena, &[Inbound]) {
+        (&mut self.batch, &self.arena, &self.conns)
+    }
+
+    // Between batches.
+
+    /// Gives everybody a new turn.
+    pub(crate) fn renew_turns(&mut self) {
+        self.tick = self.tick.wrapping_add(1);
+    }
+
+    /// Takes back what the game has fetched.
+    pub(crate) fn release(&mut self) {
+        let Inlet { batch, conns, pool, lending, bytes_moved, .. } = self;
+        lending.retain(|&slot| {
+            let conn = &mut conns[slot as usize];
+            let fetched = batch.fetched_up_to(conn.last);
+            if fetched {
+                *bytes_moved += conn.take_back(pool);
+            }
+            !fetched
+        });
+        self.batch.release();
+        match self.batch.arena_start() {
+            Some(start) => self.bytes_moved += self.arena.slide(start) as u64,
+            None => self.arena.clear(),
+        }
+    }
+
+    /// Whether the game has fetched every message of this connection.
+    pub(crate) fn is_fetched(&self, slot: u32) -> bool {
+        self.batch.fetched_up_to(self.conns[slot as usize].last)
+    }
+
+    /// Forgets what a connection has received and not handed out. What lies in the batch stays.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        let conn = &mut self.conns[slot as usize];
+        conn.backlog = false;
+        if conn.lent == 0 {
+            self.pool.put(conn.ring.release());
+        }
+    }
+
+    /// Gives a connection no further turn.
+    pub(crate) fn end(&mut self, slot: u32) {
+        self.forget(slot);
+        self.conns[slot as usize].queued = false; // its place in the queue is skipped
+    }
+
+    /// Clears a slot whose last event was fetched.
+    pub(crate) fn reap(&mut self, slot: u32) {
+        let conn = std::mem::take(&mut self.conns[slot as usize]);
+        let mut ring = conn.ring;
+        self.pool.put(ring.release());
+        if conn.lent > 0 {
+            self.lending.retain(|&lending| lending != slot);
+        }
+    }
+
+    // The ready queue.
+
+    /// Notes that a connection may have something to read.
+    pub(crate) fn set_readable(&mut self, slot: u32, insist: bool) {
+        let intake = &mut self.conns[slot as usize].intake;
+        intake.readable = true;
+        intake.insist |= insist;
+        self.requeue(slot);
+    }
+
+    /// Gives a connection a turn again that had none while it was paused.
+    pub(crate) fn resume(&mut self, slot: u32) {
+        let conn = &self.conns[slot as usize];
+        if conn.intake.readable || conn.intake.end.is_some() || conn.backlog {
+            self.requeue(slot);
+        }
+    }
+
+    /// How many turns are due.
+    pub(crate) fn ready_len(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whose turn is next.
+    pub(crate) fn next_ready(&mut self) -> Option<u32> {
+        let slot = self.ready.pop_front()?;
+        std::mem::take(&mut self.conns[slot as usize].queued).then_some(slot)
+    }
+
+    /// Puts a connection behind all others.
+    pub(crate) fn requeue(&mut self, slot: u32) {
+        if !std::mem::replace(&mut self.conns[slot as usize].queued, true) {
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// Puts a connection back before all others: its turn has not begun.
+    pub(crate) fn unread(&mut self, slot: u32) {
+        self.conns[slot as usize].queued = true;
+        self.ready.push_front(slot);
+    }
+
+    // A connection's turn.
+
+    /// Receives once from a connection and puts whole frames into the batch, within its quanta.
+    pub(crate) fn serve(
+        &mut self,
+        id: ConnId,
+        framing: Framing,
+        limits: &Limits,
+        recv: impl FnMut(&mut [u8]) -> io::Result<Received>,
+    ) -> Turned {
+        let conn = &mut self.conns[id.slot() as usize];
+        conn.intake.turn.renew(self.tick);
+        let frames = (limits.frame_quantum - conn.intake.turn.frames as usize)
+            .min(limits.event_budget.saturating_sub(self.batch.remaining()));
+        // Frames of an earlier turn still lie at the ring's front: it must not be touched before the
+        // game has fetched them.
+        if frames == 0 || conn.lent > 0 {
+            return Turned::Again;
+        }
+        if conn.backlog || conn.ring.len() > TAIL_LEN_MAX {
+            self.serve_in_ring(id, framing, limits, frames, recv)
+        } else {
+            self.serve_in_arena(id, framing, limits, frames, recv)
+        }
+    }
+
+    /// The usual way: what is new is received into the arena, behind the short rest of last time, and
+    /// handed out of it.
+    fn serve_in_arena(
+        &mut self,
+        id: ConnId,
+        framing: Framing,
+        limits: &Limits,
+        frames: usize,
+        mut recv: impl FnMut(&mut [u8]) -> io::Result<Received>,
+    ) -> Turned {
+        let conn = &mut self.conns[id.slot() as usize];
+        let start = self.arena.position();
+        let spare = self.arena.spare();
+        let tail = conn.ring.len();
+        if spare.len() < tail + RECEIVE_LEN_MIN {
+            return Turned::ArenaFull;
+        }
+        let offered = conn.intake.quantum(limits).min(spare.len() - tail);
+        if !conn.intake.is_open() || offered == 0 {
+            return conn.rest();
+        }
+        self.receives += 1;
+        let len = conn.intake.receive(&mut spare[tail..tail + offered], &mut recv);
+        if len == 0 {
+            return conn.rest();
+        }
+        self.bytes_received += len as u64;
+        if tail > 0 {
+            spare[..tail].copy_from_slice(conn.ring.contiguous());
+            self.pool.put(conn.ring.release());
+            self.bytes_moved += tail as u64;
+        }
+        let filled = &spare[..tail + len];
+        let decoded = decode(framing, limits.frame_len_max, filled, frames, |offset, len| {
+            let start = start.wrapping_add(offset as u32);
+            conn.last = 1 + self.batch.push(id, What::InArena { start, len: len as u32 });
+        });
+        let rest = &filled[decoded.consumed..];
+        if !rest.is_empty() && !matches!(decoded.stop, Stop::Bad(_)) {
+            conn.ring.rehome(self.pool.take(rest.len()));
+            conn.ring.push(rest);
+            self.bytes_moved += rest.len() as u64;
+        }
+        self.arena.commit(decoded.consumed);
+        self.messages_received += decoded.frames as u64;
+        conn.turned(&decoded)
+    }
+
+    /// The way of a large frame, and of frames that a turn left over: they are handed out of the
+    /// connection's own ring, so that their bytes are not moved again and again.
+    fn serve_in_ring(
+        &mut self,
+        id: ConnId,
+        framing: Framing,
+        limits: &Limits,
+        frames: usize,
+        mut recv: impl FnMut(&mut [u8]) -> io::Result<Received>,
+    ) -> Turned {
+        let conn = &mut self.conns[id.slot() as usize];
+        let full_len = (HEADER_LEN + limits.frame_len_max).max(conn.ring.capacity());
+        while !conn.backlog && conn.intake.is_open() {
+            let quantum = conn.intake.quantum(limits);
+            if quantum == 0 || conn.ring.len() >= full_len {
+                break;
+            }
+            self.bytes_moved += conn.make_room(&mut self.pool);
+            self.receives += 1;
+            let len = conn.intake.receive(conn.ring.spare(quantum), &mut recv);
+            if len == 0 {
+                break;
+            }
+            conn.ring.commit(len);
+            self.bytes_received += len as u64;
+        }
+        let bytes = conn.ring.contiguous();
+        let decoded = decode(framing, limits.frame_len_max, bytes, frames, |offset, len| {
+            let what = What::InRing { start: offset as u32, len: len as u32 };
+            conn.last = 1 + self.batch.push(id, what);
+        });
+        if decoded.consumed > 0 {
+            conn.lent = decoded.consumed as u32;
+            self.lending.push(id.slot());
+        }
+        self.messages_received += decoded.frames as u64;
+        conn.turned(&decoded)
+    }
+
+    /// Receives and throws away, within the connection's quantum, on the way to its end.
+    pub(crate) fn discard(
+        &mut self,
+        slot: u32,
+        limits: &Limits,
+        mut recv: impl FnMut(&mut [u8]) -> io::Result<Received>,
+    ) -> Turned {
+        let conn = &mut self.conns[slot as usize];
+        conn.intake.turn.renew(self.tick);
+        let spare = self.arena.spare();
+        if spare.is_empty() {
+            return Turned::ArenaFull;
+        }
+        let offered = conn.intake.quantum(limits).min(spare.len());
+        if conn.intake.is_open() && offered > 0 {
+            self.receives += 1;
+            conn.intake.receive(&mut spare[..offered], &mut recv);
+        }
+        conn.rest()
+    }
+}
+
+impl Inbound {
+    /// The bytes of a frame in the ring, counted from the ring's front.
+    pub(crate) fn lent(&self, start: u32, len: u32) -> &[u8] {
+        &self.ring.contiguous()[start as usize..][..len as usize]
+    }
+
+    /// Room behind the bytes of a ring that is read on. Grows with what was received, never with what
+    /// was announced.
+    fn make_room(&mut self, pool: &mut Pool) -> u64 {
+        let behind = self.ring.capacity() - self.ring.contiguous_end();
+        if behind > 0 {
+            return 0;
+        }
+        if self.ring.free() >= self.ring.len() {
+            return self.ring.slide() as u64;
+        }
+        let larger = pool.take(2 * self.ring.capacity());
+        pool.put(self.ring.rehome(larger));
+        self.ring.len() as u64
+    }
+
+    /// What a turn comes to that brought no bytes.
+    fn rest(&self) -> Turned {
+        match self.intake.end {
+            Some(ReadEnd::Fin) => Turned::Fin { truncated: self.ring.len() > self.lent as usize },
+            Some(ReadEnd::Failed(kind)) => Turned::Failed(kind),
+            None if self.intake.readable => Turned::Again,
+            None => Turned::Idle,
+        }
+    }
+
+    /// What a turn comes to that brought bytes.
+    fn turned(&mut self, decoded: &Decoded) -> Turned {
+        self.intake.turn.frames += decoded.frames as u32;
+        self.backlog = decoded.stop == Stop::Quantum;
+        match decoded.stop {
+            Stop::Bad(reason) => Turned::Bad(reason),
+            Stop::Quantum => Turned::Again,
+            Stop::Incomplete => self.rest(),
+        }
+    }
+
+    /// Takes back the front of the ring after the game has fetched it. Returns the bytes moved.
+    fn take_back(&mut self, pool: &mut Pool) -> u64 {
+        self.ring.consume(self.lent as usize);
+        self.lent = 0;
+        if self.ring.is_empty() {
+            pool.put(self.ring.release());
+        } else if self.ring.len() <= self.ring.capacity() / 4 && !self.backlog {
+            // What is left of a large ring waits in a small one.
+            let smaller = pool.take(self.ring.len());
+            pool.put(self.ring.rehome(smaller));
+            return self.ring.len() as u64;
+        }
+        0
+    }
+}
+
+impl Intake {
+    /// Whether a receive may bring something.
+    fn is_open(&self) -> bool {
+        self.readable && self.end.is_none()
+    }
+
+    /// Bytes that may still be received in this tick.
+    fn quantum(&self, limits: &Limits) -> usize {
+        limits.read_quantum - self.turn.bytes as usize
+    }
+
+    /// Receives once and notes what that says about the socket. Returns how many bytes came.
+    fn receive(
+        &mut self,
+        into: &mut [u8],
+        recv: &mut impl FnMut(&mut [u8]) -> io::Result<Received>,
+    ) -> usize {
+        debug_assert!(!into.is_empty(), "receiving into nothing would look like a FIN");
+        match recv(into) {
+            Ok(Received { len: 0, .. }) => self.end = Some(ReadEnd::Fin),
+            Ok(Received { len, drained }) => {
+                self.turn.bytes += len as u32;
+                self.readable = !drained || self.insist;
+                return len;
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => (self.readable, self.insist) = (false, false),
+                // The socket is as it was, so it is read again next turn.
+                io::ErrorKind::Interrupted => {}
+                _ if is_shortage(&error) => {}
+                kind => self.end = Some(ReadEnd::Failed(kind)),
+            },
+        }
+        0
+    }
+}
+
+impl Turn {
+    fn renew(&mut self, tick: u32) {
+        if self.tick != tick {
+            *self = Turn { tick, frames: 0, bytes: 0 };
+        }
+    }
+}
+
+/// What was found in some bytes.
+struct Decoded {
+    /// Bytes of the whole frames.
+    consumed: usize,
+    frames: usize,
+    stop: Stop,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// No whole frame is left.
+    Incomplete,
+    /// As many frames as were allowed; there may be more.
+    Quantum,
+    Bad(DisconnectReason),
+}
+
+/// Cuts at most `frames_max` frames out of `bytes`; `frame` gets the place of each payload.
+fn decode(
+    framing: Framing,
+    payload_len_max: usize,
+    bytes: &[u8],
+    frames_max: usize,
+    mut frame: impl FnMut(usize, usize),
+) -> Decoded {
+    let mut consumed = 0;
+    let mut frames = 0;
+    let stop = loop {
+        if frames == frames_max {
+            break if consumed == bytes.len() { Stop::Incomplete } else { Stop::Quantum };
+        }
+        match framing.parse(&bytes[consumed..], payload_len_max) {
+            Parsed::Frame { payload_len } => {
+                frame(consumed + HEADER_LEN, payload_len);
+                consumed += HEADER_LEN + payload_len;
+                frames += 1;
+            }
+            Parsed::Incomplete => break Stop::Incomplete,
+            Parsed::Bad(reason) => break Stop::Bad(reason),
+        }
+    };
+    Decoded { consumed, frames, stop }
+}
+
+/// A rest up to this length goes back into the arena in front of the next receive; a longer one is
+/// read on in the connection's ring. Holds a whole frame of the default maximum.
+const TAIL_LEN_MAX: usize = 20 * 1024;
+
+/// With less room than this the arena counts as full: tiny receives would cost more than they bring.
+const RECEIVE_LEN_MIN: usize = 4 * 1024;

@@ -1,0 +1,121 @@
+//! Buffers in size classes, lent and taken back.
+
+/// Buffers whose capacities are powers of two. What is given back is kept as long as it is in use
+/// from time to time, so that a steady load allocates nothing; see [`trim`](Pool::trim).
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    classes: [Class; CLASSES],
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Class {
+    free: Vec<Vec<u8>>,
+    /// The fewest free buffers since the last trim: that many nobody has needed.
+    idle: usize,
+}
+
+impl Pool {
+    /// A buffer of at least `capacity` bytes; the last one given back of its class, or a new one.
+    /// What it holds is of no meaning.
+    pub(crate) fn take(&mut self, capacity: usize) -> Vec<u8> {
+        let capacity = capacity.next_power_of_two().max(BUFFER_LEN_MIN);
+        let class = &mut self.classes[class_of(capacity)];
+        match class.free.pop() {
+            Some(buffer) => {
+                class.idle = class.idle.min(class.free.len());
+                self.bytes -= buffer.capacity();
+                buffer
+            }
+            None => Vec::with_capacity(capacity),
+        }
+    }
+
+    /// Takes a buffer back. One that never had memory is dropped.
+    pub(crate) fn put(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() >= BUFFER_LEN_MIN {
+            self.bytes += buffer.capacity();
+            self.classes[class_of(buffer.capacity())].free.push(buffer);
+        }
+    }
+
+    /// Frees half of the buffers that nobody has needed since the last trim, so that memory follows
+    /// the load down, but not each dip of it.
+    pub(crate) fn trim(&mut self) {
+        for class in &mut self.classes {
+            let excess = class.idle.div_ceil(2);
+            for buffer in class.free.drain(..excess) {
+                self.bytes -= buffer.capacity();
+            }
+            class.free.shrink_to(2 * class.free.len());
+            class.idle = class.free.len();
+        }
+    }
+
+    /// Bytes that lie here unused.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The smallest buffer. A connection stuck in a header or a small frame costs no more.
+pub(crate) const BUFFER_LEN_MIN: usize = 128;
+
+/// Classes from 2^7 to 2^31 bytes.
+const CLASSES: usize = 25;
+
+/// The class of the largest power of two within `capacity`.
+fn class_of(capacity: usize) -> usize {
+    (capacity.ilog2() - BUFFER_LEN_MIN.ilog2()) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_powers_of_two() {
+        let mut pool = Pool::default();
+        assert_eq!(pool.take(1).capacity(), 128);
+        assert_eq!(pool.take(128).capacity(), 128);
+        assert_eq!(pool.take(129).capacity(), 256);
+        assert_eq!(pool.take(70_000).capacity(), 131_072);
+    }
+
+    #[test]
+    fn a_buffer_given_back_is_lent_again() {
+        let mut pool = Pool::default();
+        let buffer = pool.take(1_000);
+        let address = buffer.as_ptr();
+        pool.put(buffer);
+        assert_eq!(pool.bytes(), 1_024);
+        assert_eq!(pool.take(600).as_ptr(), address);
+        assert_eq!(pool.bytes(), 0);
+    }
+
+    #[test]
+    fn an_odd_capacity_serves_the_class_below() {
+        let mut pool = Pool::default();
+        pool.put(Vec::with_capacity(1_500));
+        assert!(pool.take(1_024).capacity() >= 1_500);
+    }
+
+    #[test]
+    fn what_is_not_needed_goes_half_by_half() {
+        let mut pool = Pool::default();
+        let lent: Vec<_> = (0..100).map(|_| pool.take(128)).collect();
+        lent.into_iter().for_each(|buffer| pool.put(buffer));
+        pool.trim(); // the first trim only begins to count
+        assert_eq!(pool.bytes(), 100 * 128);
+        pool.trim();
+        assert_eq!(pool.bytes(), 50 * 128);
+        let busy: Vec<_> = (0..50).map(|_| pool.take(128)).collect();
+        busy.into_iter().for_each(|buffer| pool.put(buffer));
+        pool.trim();
+        assert_eq!(pool.bytes(), 50 * 128, "all were needed");
+        for _ in 0..10 {
+            pool.trim();
+        }
+        assert_eq!(pool.bytes(), 0);
+    }
+}

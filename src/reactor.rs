@@ -1,0 +1,359 @@
+//! The reactor: the phases of a tick, in order.
+
+mod admit;
+mod ending;
+mod reading;
+mod sending;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use self::admit::Listeners;
+use crate::addr::Addr;
+use crate::batch::What;
+use crate::config::{Builder, Limits};
+use crate::conn::inbound::Inlet;
+use crate::conn::outbound::Outlet;
+use crate::conn::{Card, Stage};
+use crate::error::Error;
+use crate::event::{Events, Outbox, Tick, Wait};
+use crate::id::ConnId;
+use crate::net::{MioNet, Net, Readiness, Source};
+use crate::slots::Slots;
+use crate::stats::Stats;
+use crate::timers::{Due, Timers};
+
+/// A single-threaded TCP reactor: owns the sockets, does all I/O inside [`tick`](Reactor::tick).
+///
+/// Nothing runs by itself: no thread, no runtime, no callback. See the [crate docs](crate) for a whole
+/// server, and [`Builder`] for every limit and its default.
+///
+/// Dropping a reactor closes all its sockets; what is still queued is lost, and there are no events.
+///
+/// `N` is the network that it runs on; leave it alone outside of tests.
+pub struct Reactor<N: Net = MioNet> {
+    limits: Limits,
+    /// Who is connected. Shared by the two halves, which never meet but here.
+    slots: Slots<Card>,
+    /// What was received; the events of a batch borrow it.
+    inlet: Inlet,
+    /// What is to be sent; the outbox borrows it.
+    outlet: Outlet,
+    sockets: Vec<Option<N::Stream>>,
+    listeners: Listeners<N::Listener>,
+    timers: Timers,
+    /// First and last events that wait for room in the batch.
+    announcements: VecDeque<(ConnId, What)>,
+    /// Connections in [`PeerClosed`](crate::conn::Stage::PeerClosed).
+    half_closed: Vec<u32>,
+    /// Slots whose last event the game has fetched.
+    reap: Vec<u32>,
+    /// What the poller reported, for one pass.
+    reports: Vec<Readiness>,
+    /// The time, as read at the start of a tick and once in each service pass: all of a pass agrees on it.
+    now: Instant,
+    trim_at: Instant,
+    counts: Stats,
+    net: N,
+}
+
+impl Reactor {
+    /// A reactor with the default settings.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Poller`] if the system has no poller to give.
+    pub fn new() -> Result<Reactor, Error> {
+        Builder::new().build()
+    }
+
+    /// For other settings than the default.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
+impl Builder {
+    /// Builds the reactor.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] if a setting cannot work, alone or with the others; [`Error::Poller`] if the
+    /// system has no poller to give.
+    pub fn build(self) -> Result<Reactor, Error> {
+        let limits = self.check()?;
+        let net = MioNet::new(limits.nodelay).map_err(Error::Poller)?;
+        Ok(Reactor::on(net, limits))
+    }
+
+    /// Builds the reactor on a network of one's own, such as the simulated one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] if a setting cannot work, alone or with the others.
+    pub fn build_on<N: Net>(self, net: N) -> Result<Reactor<N>, Error> {
+        Ok(Reactor::on(net, self.check()?))
+    }
+}
+
+impl<N: Net> Reactor<N> {
+    fn on(net: N, limits: Limits) -> Reactor<N> {
+        let now = net.now();
+        Reactor {
+            slots: Slots::default(),
+            inlet: Inlet::new(limits.batch_memory),
+            outlet: Outlet::default(),
+            sockets: Vec::new(),
+            listeners: Listeners::default(),
+            timers: Timers::default(),
+            announcements: VecDeque::new(),
+            half_closed: Vec::new(),
+            reap: Vec::new(),
+            reports: Vec::new(),
+            now,
+            trim_at: now + TRIM_PERIOD,
+            counts: Stats::default(),
+            limits,
+            net,
+        }
+    }
+
+    /// Does all I/O that is due and returns what has happened. To be called once a frame, or in a loop.
+    ///
+    /// First, what the last batch lent is taken back and what is queued is sent; then the tick waits as
+    /// `wait` says, serves the sockets, and returns the events. Its work is bounded by what was there when
+    /// it looked, and by the budgets of the [`Builder`].
+    ///
+    /// Call it regularly: deadlines, too, are kept only inside of `tick`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Poller`] if the system's poller is broken. One peer's misfortune is never an error here: it
+    /// ends at most that connection, with an event.
+    pub fn tick(&mut self, wait: Wait) -> Result<Tick<'_>, Error> {
+        self.counts.ticks += 1;
+        self.now = self.net.now();
+        self.release();
+        self.flush();
+        self.inlet.renew_turns();
+        match wait {
+            Wait::No => self.service(Some(Duration::ZERO))?,
+            Wait::Event(timeout) => self.service_until_event(timeout)?,
+            Wait::Until(deadline) => self.service_until(deadline)?,
+        }
+        Ok(Tick {
+            events: Events::new(&mut self.inlet, &self.slots, &mut self.reap),
+            outbox: Outbox::new(&mut self.outlet, &self.slots, &self.limits),
+        })
+    }
+
+    fn service_until_event(&mut self, timeout: Duration) -> Result<(), Error> {
+        let deadline = self.now.checked_add(timeout);
+        loop {
+            let patience = self.patience(deadline);
+            self.service(patience)?;
+            let is_over = deadline.is_some_and(|deadline| self.now >= deadline);
+            if self.inlet.batch.remaining() > 0 || is_over {
+                return Ok(());
+            }
+            // Nobody has got anything yet, so the turns begin anew.
+            self.inlet.renew_turns();
+        }
+    }
+
+    fn service_until(&mut self, deadline: Instant) -> Result<(), Error> {
+        loop {
+            self.service(Some(Duration::ZERO))?;
+            if self.now >= deadline {
+                return Ok(());
+            }
+            self.net.sleep(deadline.min(self.now + self.limits.pace));
+        }
+    }
+
+    /// One look at the sockets.
+    fn service(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
+        self.counts.polls += 1;
+        self.net.wait(timeout, &mut self.reports).map_err(Error::Poller)?;
+        self.now = self.net.now();
+        self.note_reports();
+        self.flush_dirty();
+        self.accept();
+        self.announce();
+        self.read();
+        self.expire();
+        self.announce();
+        Ok(())
+    }
+
+    /// How long the poller may wait: not at all while there is something to do.
+    fn patience(&self, deadline: Option<Instant>) -> Option<Duration> {
+        let is_busy = self.inlet.batch.remaining() > 0
+            || self.inlet.ready_len() > 0
+            || !self.announcements.is_empty();
+        if is_busy {
+            return Some(Duration::ZERO);
+        }
+        let has_room = self.slots.len() < self.limits.connections_max;
+        [deadline, self.timers.next(), self.listeners.next(self.now, has_room)]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|moment| moment.saturating_duration_since(self.now))
+    }
+
+    /// Takes back what the game has fetched, and frees the slots whose last event it was.
+    fn release(&mut self) {
+        self.inlet.release();
+        while let Some(slot) = self.reap.pop() {
+            self.inlet.reap(slot);
+            self.outlet.end(slot);
+            self.slots.remove(slot);
+        }
+        self.close_answered();
+        if self.now >= self.trim_at {
+            self.trim_at = self.now + TRIM_PERIOD;
+            self.inlet.pool.trim();
+            self.outlet.trim();
+        }
+    }
+
+    /// Acts on what the poller reported. All of it is hints, and may be late.
+    fn note_reports(&mut self) {
+        let mut reports = std::mem::take(&mut self.reports);
+        for report in reports.drain(..) {
+            match report.source {
+                Source::Listener(index) => self.listeners.set_ready(index),
+                Source::Conn(slot) => {
+                    if self.has_socket(slot) {
+                        self.note_report(slot, report);
+                    }
+                }
+            }
+        }
+        self.reports = reports;
+    }
+
+    fn note_report(&mut self, slot: u32, report: Readiness) {
+        if self.slots.get(slot).stage == Stage::Connecting && !self.finish_connecting(slot) {
+            return;
+        }
+        if report.writable || report.insist {
+            self.outlet.set_writable(slot);
+        }
+        if report.readable || report.insist {
+            self.inlet.set_readable(slot, report.insist);
+        }
+    }
+
+    /// Puts first and last events into the batch, as far as the budget reaches.
+    fn announce(&mut self) {
+        while self.inlet.batch.remaining() < self.limits.event_budget {
+            let Some((id, what)) = self.announcements.pop_front() else {
+                return;
+            };
+            self.inlet.batch.push(id, what);
+        }
+    }
+
+    /// Acts on deadlines that have passed.
+    fn expire(&mut self) {
+        while let Some((id, due)) = self.timers.pop(self.now) {
+            let Some(slot) = self.slots.find(id) else {
+                continue; // the connection is long gone
+            };
+            match due {
+                Due::Connect => self.connect_deadline(slot),
+                Due::Close => self.close_deadline(slot),
+                Due::Resend => self.outlet.retry(slot),
+            }
+        }
+    }
+
+    /// The outbox outside of a tick: for what the game has to say after its step.
+    pub fn outbox(&mut self) -> Outbox<'_> {
+        Outbox::new(&mut self.outlet, &self.slots, &self.limits)
+    }
+
+    /// Sends what is queued, with one system call for each connection that has something, and carries out
+    /// closes and kicks. Never waits: what a socket does not take stays queued.
+    ///
+    /// Each tick begins with a flush, so call this only where something is to leave before.
+    pub fn flush(&mut self) {
+        if !self.outlet.requests.is_empty() {
+            self.now = self.net.now();
+            self.carry_out_requests();
+        }
+        self.flush_dirty();
+    }
+
+    /// Where a peer is; known until the tick after the connection's last event was fetched.
+    pub fn peer(&self, conn: ConnId) -> Option<Addr> {
+        self.slots.find(conn).map(|slot| self.slots.get(slot).peer.clone())
+    }
+
+    /// How many connections there are, incoming and outgoing, until their last event was fetched.
+    pub fn connections(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            connections: self.slots.len(),
+            receives: self.inlet.receives,
+            bytes_received: self.inlet.bytes_received,
+            messages_received: self.inlet.messages_received,
+            bytes_moved: self.inlet.bytes_moved,
+            sends: self.outlet.sends,
+            bytes_sent: self.outlet.bytes_sent,
+            messages_sent: self.outlet.messages_sent,
+            messages_refused: self.outlet.messages_refused,
+            bytes_pooled: self.inlet.pool.bytes() + self.outlet.pool.bytes(),
+            ..self.counts
+        }
+    }
+
+    /// The time of the network that the reactor runs on; the real time, except in a simulation.
+    pub fn now(&self) -> Instant {
+        self.net.now()
+    }
+
+    /// The network that the reactor runs on.
+    pub fn net(&self) -> &N {
+        &self.net
+    }
+
+    /// The network that the reactor runs on, to be changed: for simulations.
+    pub fn net_mut(&mut self) -> &mut N {
+        &mut self.net
+    }
+
+    fn has_socket(&self, slot: u32) -> bool {
+        matches!(self.sockets.get(slot as usize), Some(Some(_)))
+    }
+}
+
+impl<N: Net> fmt::Debug for Reactor<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reactor")
+            .field("connections", &self.slots.len())
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<N: Net> Drop for Reactor<N> {
+    fn drop(&mut self) {
+        for socket in self.sockets.drain(..).flatten() {
+            self.net.close(socket);
+        }
+        for listener in self.listeners.drain() {
+            self.net.unlisten(listener);
+        }
+    }
+}
+
+/// How often the pools give back what nobody needs.
+const TRIM_PERIOD: Duration = Duration::from_secs(1);

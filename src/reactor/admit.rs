@@ -1,0 +1,316 @@
+//! How connections come about: listeners and connects.
+
+use std::time::{Duration, Instant};
+
+use log::{debug, warn};
+
+use super::Reactor;
+use crate::addr::Addr;
+use crate::batch::What;
+use crate::config::{ConnectOptions, ListenOptions};
+use crate::conn::{Card, Stage, Step};
+use crate::error::{ConnectFailure, Error};
+use crate::frame::Framing;
+use crate::id::{ConnId, ListenerId};
+use crate::net::{AcceptFailure, MioNet, Net};
+use crate::timers::Due;
+
+/// The listeners, and which of them may have clients waiting.
+///
+/// mio tells once that somebody waits. So a listener stays ready until an accept says that nobody does:
+/// through a spent budget, a full house and a shortage of descriptors.
+#[derive(Debug)]
+pub(super) struct Listeners<L> {
+    all: Vec<Option<Listener<L>>>,
+    /// Whose turn is first: it moves on with each tick.
+    first: usize,
+    /// Descriptors or memory are short: no accept before this moment.
+    shortage_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Listener<L> {
+    socket: L,
+    framing: Framing,
+    is_ready: bool,
+}
+
+impl<L> Default for Listeners<L> {
+    fn default() -> Listeners<L> {
+        Listeners { all: Vec::new(), first: 0, shortage_until: None }
+    }
+}
+
+impl<L> Listeners<L> {
+    fn next_index(&self) -> u32 {
+        u32::try_from(self.all.len()).expect("fewer than 2^32 listeners in the life of a reactor")
+    }
+
+    fn get(&self, id: ListenerId) -> Option<&Listener<L>> {
+        self.all.get(id.index())?.as_ref()
+    }
+
+    pub(super) fn set_ready(&mut self, index: u32) {
+        if let Some(Some(listener)) = self.all.get_mut(index as usize) {
+            listener.is_ready = true;
+        }
+    }
+
+    /// When accepting should be tried next without being told to.
+    pub(super) fn next(&self, now: Instant, has_room: bool) -> Option<Instant> {
+        let is_ready = has_room && self.all.iter().flatten().any(|listener| listener.is_ready);
+        is_ready.then(|| self.shortage_until.unwrap_or(now))
+    }
+
+    /// A descriptor was closed, so the next accept may have one.
+    pub(super) fn end_shortage(&mut self) {
+        self.shortage_until = None;
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = L> {
+        self.all.drain(..).flatten().map(|listener| listener.socket)
+    }
+}
+
+impl<N: Net> Reactor<N> {
+    /// Listens for clients; port 0 lets the system choose, and [`local_addr`](Self::local_addr) tells. May be called
+    /// several times, also while clients are connected.
+    ///
+    /// `addr` is whatever turns into an [`Addr`]: a text such as `"127.0.0.1:7777"` or `"[::]:7777"`, or
+    /// one of the standard library's types. An IPv6 address takes IPv6 clients only; for both, see
+    /// [`ListenOptions::dual_stack`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Addr`] for a text that is no address, [`Error::Listen`] if the system refuses: the port is
+    /// in use, or may not be used, or the address is not of this machine.
+    pub fn listen<A: TryInto<Addr>>(&mut self, addr: A) -> Result<ListenerId, Error>
+    where
+        Error: From<A::Error>,
+    {
+        self.listen_with(addr, &ListenOptions::new())
+    }
+
+    /// As [`listen`](Self::listen), with other settings than the default.
+    ///
+    /// # Errors
+    ///
+    /// As [`listen`](Self::listen).
+    pub fn listen_with<A: TryInto<Addr>>(
+        &mut self,
+        addr: A,
+        options: &ListenOptions,
+    ) -> Result<ListenerId, Error>
+    where
+        Error: From<A::Error>,
+    {
+        let addr = addr.try_into()?;
+        match self.net.listen(&addr, options, self.listeners.next_index()) {
+            Ok(socket) => Ok(self.add_listener(socket, options)),
+            Err(source) => Err(Error::Listen { addr, source }),
+        }
+    }
+
+    fn add_listener(&mut self, socket: N::Listener, options: &ListenOptions) -> ListenerId {
+        let id = ListenerId::new(self.listeners.next_index());
+        let framing = options.framing.unwrap_or(self.limits.framing);
+        self.listeners.all.push(Some(Listener { socket, framing, is_ready: false }));
+        id
+    }
+
+    /// The address that a listener is bound to, with its real port; `None` if it was closed.
+    pub fn local_addr(&self, listener: ListenerId) -> Option<Addr> {
+        self.net.local_addr(&self.listeners.get(listener)?.socket).ok()
+    }
+
+    /// Stops to listen. Connections stay; clients that were not accepted yet are turned away by the system.
+    /// `false` if the listener was closed before.
+    pub fn close_listener(&mut self, listener: ListenerId) -> bool {
+        match self.listeners.all.get_mut(listener.index()).and_then(Option::take) {
+            Some(closed) => {
+                self.net.unlisten(closed.socket);
+                self.listeners.end_shortage();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Connects out. Never blocks: the outcome is an event, [`Connected`](crate::Event::Connected) or
+    /// [`ConnectFailed`](crate::Event::ConnectFailed), within
+    /// [`connect_timeout`](crate::Builder::connect_timeout). Messages may be queued at once;
+    /// [`close`](crate::Outbox::close) or [`kick`](crate::Outbox::kick) cancels.
+    ///
+    /// `addr` is as for [`listen`](Self::listen). Whatever the network has against it comes as the event.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Addr`] for a text that is no address, [`Error::ConnectionsMax`] at the limit.
+    pub fn connect<A: TryInto<Addr>>(&mut self, addr: A) -> Result<ConnId, Error>
+    where
+        Error: From<A::Error>,
+    {
+        self.connect_with(addr, &ConnectOptions::new())
+    }
+
+    /// As [`connect`](Self::connect), with other settings than the default.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub fn connect_with<A: TryInto<Addr>>(
+        &mut self,
+        addr: A,
+        options: &ConnectOptions,
+    ) -> Result<ConnId, Error>
+    where
+        Error: From<A::Error>,
+    {
+        let peer = addr.try_into()?;
+        if self.slots.len() >= self.limits.connections_max {
+            return Err(Error::ConnectionsMax { limit: self.limits.connections_max });
+        }
+        self.counts.connects += 1;
+        self.now = self.net.now(); // the game may have been busy since the last tick
+        let connecting = self.net.connect(&peer, options, self.slots.vacant());
+        let framing = options.framing.unwrap_or(self.limits.framing);
+        let card = Card { peer, listener: None, framing, stage: Stage::Connecting };
+        match connecting {
+            Ok(socket) => {
+                let id = self.open(card, Some(socket));
+                let timeout = options.timeout.unwrap_or(self.limits.connect_timeout);
+                self.set_timer(id, timeout, Due::Connect);
+                Ok(id)
+            }
+            Err(error) => {
+                let id = self.open(card, None);
+                self.step(id.slot(), Step::ConnectFailed(ConnectFailure::from(&error)));
+                Ok(id)
+            }
+        }
+    }
+
+    /// Makes a slot and both halves for a new connection.
+    fn open(&mut self, card: Card, socket: Option<N::Stream>) -> ConnId {
+        let (framing, established) = (card.framing, card.stage == Stage::Open);
+        let id = self.slots.insert(card);
+        match id.slot() as usize {
+            fresh if fresh == self.sockets.len() => self.sockets.push(socket),
+            reused => self.sockets[reused] = socket,
+        }
+        self.inlet.open(id.slot());
+        self.outlet.open(id.slot(), framing, established);
+        id
+    }
+
+    /// Asks how a connect has gone. Returns whether it has come about.
+    pub(super) fn finish_connecting(&mut self, slot: u32) -> bool {
+        let socket = self.sockets[slot as usize].as_mut().expect("it is connecting");
+        match self.net.connected(socket) {
+            Ok(true) => {
+                self.step(slot, Step::Established);
+                self.announcements.push_back((self.slots.id(slot), What::Connected));
+                true
+            }
+            Ok(false) => false,
+            Err(error) => {
+                self.step(slot, Step::ConnectFailed(ConnectFailure::from(&error)));
+                false
+            }
+        }
+    }
+
+    pub(super) fn connect_deadline(&mut self, slot: u32) {
+        if self.slots.get(slot).stage == Stage::Connecting {
+            self.step(slot, Step::ConnectFailed(ConnectFailure::TimedOut));
+        }
+    }
+
+    /// Accepts waiting clients: all listeners in turn, within the budget, while there is room.
+    pub(super) fn accept(&mut self) {
+        if self.listeners.shortage_until.is_some_and(|moment| self.now < moment) {
+            return;
+        }
+        let count = self.listeners.all.len();
+        let mut budget = self.limits.accept_budget;
+        for turn in 0..count {
+            let index = (self.listeners.first + turn) % count;
+            self.accept_from(index, &mut budget);
+        }
+        self.listeners.first = (self.listeners.first + 1) % count.max(1);
+    }
+
+    fn accept_from(&mut self, index: usize, budget: &mut usize) {
+        while *budget > 0 && self.slots.len() < self.limits.connections_max {
+            let Some(listener) = self.listeners.all[index].as_mut() else {
+                return;
+            };
+            if !listener.is_ready {
+                return;
+            }
+            *budget -= 1;
+            match self.net.accept(&listener.socket) {
+                Ok((socket, peer)) => {
+                    let framing = listener.framing;
+                    let listener = Some(ListenerId::new(index as u32));
+                    self.welcome(socket, Card { peer, listener, framing, stage: Stage::Open });
+                    self.listeners.shortage_until = None;
+                }
+                Err(error) => match AcceptFailure::of(&error) {
+                    AcceptFailure::Drained => listener.is_ready = false,
+                    AcceptFailure::ClientLost => self.counts.accept_failures += 1,
+                    AcceptFailure::Retry => {
+                        self.counts.accept_failures += 1;
+                        if self.listeners.shortage_until.is_none() {
+                            warn!("cannot accept clients for the moment, trying on: {error}");
+                        }
+                        self.listeners.shortage_until = Some(self.now + SHORTAGE_PAUSE);
+                        return;
+                    }
+                },
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut socket: N::Stream, card: Card) {
+        match self.net.register(&mut socket, self.slots.vacant()) {
+            Ok(()) => {
+                self.counts.accepted += 1;
+                let id = self.open(card, Some(socket));
+                self.announcements.push_back((id, What::Connected));
+            }
+            Err(error) => {
+                debug!("cannot watch a new client, turning it away: {error}");
+                self.counts.accept_failures += 1;
+                self.net.close(socket);
+            }
+        }
+    }
+
+    pub(super) fn set_timer(&mut self, id: ConnId, timeout: Duration, due: Due) {
+        // A deadline beyond the clock's range is none.
+        if let Some(at) = self.now.checked_add(timeout) {
+            self.timers.set(at, id, due);
+        }
+    }
+}
+
+impl Reactor<MioNet> {
+    /// Listens on a socket that was bound elsewhere: socket activation, a restart without a gap, an unusual
+    /// option. It becomes non-blocking.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Listen`] if the system refuses to watch it.
+    pub fn listen_std(&mut self, listener: std::net::TcpListener) -> Result<ListenerId, Error> {
+        let unspecified = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+        let addr = Addr::Ip(listener.local_addr().unwrap_or(unspecified));
+        match self.net.adopt(listener, self.listeners.next_index()) {
+            Ok(socket) => Ok(self.add_listener(socket, &ListenOptions::new())),
+            Err(source) => Err(Error::Listen { addr, source }),
+        }
+    }
+}
+
+/// How long accepting rests when descriptors or memory are short and we close nothing ourselves.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);

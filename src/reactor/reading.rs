@@ -1,0 +1,71 @@
+//! What comes in.
+
+use super::Reactor;
+use crate::conn::inbound::Turned;
+use crate::conn::{Stage, Step};
+use crate::error::DisconnectReason;
+use crate::net::Net;
+
+impl<N: Net> Reactor<N> {
+    /// Gives everybody who is ready one turn, in the order in which they became so, until the event
+    /// budget or the arena is used up. Who had no turn stays in front.
+    pub(super) fn read(&mut self) {
+        if !self.announcements.is_empty() {
+            return; // the batch is full, and a first event has to come before its messages
+        }
+        for _ in 0..self.inlet.ready_len() {
+            if self.inlet.batch.remaining() >= self.limits.event_budget {
+                return;
+            }
+            let Some(slot) = self.inlet.next_ready() else {
+                continue;
+            };
+            if !self.read_from(slot) {
+                return;
+            }
+        }
+    }
+
+    /// One connection's turn. Returns whether there is room for further ones.
+    fn read_from(&mut self, slot: u32) -> bool {
+        let Reactor { slots, inlet, sockets, net, limits, .. } = self;
+        let Some(socket) = sockets[slot as usize].as_mut() else {
+            return true;
+        };
+        let card = slots.get(slot);
+        if card.stage == Stage::Connecting {
+            return true;
+        }
+        let recv = |into: &mut [u8]| net.recv(socket, into);
+        let turned = if slots.is_muted(slot) {
+            inlet.discard(slot, limits, recv)
+        } else if slots.is_paused(slot) {
+            return true; // it comes back when it is resumed
+        } else {
+            inlet.serve(slots.id(slot), card.framing, limits, recv)
+        };
+        match turned {
+            Turned::Idle => {}
+            Turned::Again => self.inlet.requeue(slot),
+            Turned::ArenaFull => {
+                self.inlet.unread(slot);
+                return false;
+            }
+            Turned::Fin { truncated } => self.read_ended(slot, Step::PeerFin { truncated }),
+            Turned::Failed(kind) => self.read_ended(slot, Step::ReadFailed(kind)),
+            Turned::Bad(reason) => self.step(slot, Step::End(reason)),
+        }
+        true
+    }
+
+    /// The peer will say nothing more. If sending had failed before, that is why.
+    fn read_ended(&mut self, slot: u32, step: Step) {
+        match self.outlet.failure(slot) {
+            Some(kind) => {
+                let reason = DisconnectReason::from(&std::io::Error::from(kind));
+                self.step(slot, Step::End(reason));
+            }
+            None => self.step(slot, step),
+        }
+    }
+}
