@@ -1,5 +1,6 @@
 //! tickwire
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod addr;
@@ -11,6 +12,7 @@ mod error;
 mod event;
 mod frame;
 mod id;
+mod io;
 pub mod net;
 mod pool;
 mod reactor;

@@ -9,7 +9,7 @@ use crate::config::Limits;
 use crate::error::DisconnectReason;
 use crate::frame::{Framing, HEADER_LEN, Parsed};
 use crate::id::ConnId;
-use crate::net::{Received, is_shortage};
+use crate::io::{Received, is_shortage};
 use crate::pool::Pool;
 use crate::ring::Ring;
 
@@ -35,7 +35,7 @@ pub(crate) struct Inbound {
 struct Intake {
     /// The socket may hold more: no receive has drained it since the last edge.
     readable: bool,
-    /// A short receive does not prove it drained (see [`Readiness::insist`](crate::net::Readiness)).
+    /// A short receive does not prove it drained (see `Readiness::insist`).
     insist: bool,
     /// How the input ended, once it has; told after the backlog is handed out.
     end: Option<ReadEnd>,

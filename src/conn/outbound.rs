@@ -10,7 +10,7 @@ use crate::config::{Limits, SendPolicy};
 use crate::error::{DisconnectReason, EncodeError, SendError};
 use crate::frame::{Framing, HEADER_LEN};
 use crate::id::ConnId;
-use crate::net::is_shortage;
+use crate::io::is_shortage;
 use crate::pool::{BUFFER_LEN_MIN, Pool};
 use crate::ring::Ring;
 

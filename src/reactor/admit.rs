@@ -12,7 +12,8 @@ use crate::conn::{Card, Stage, Step};
 use crate::error::{ConnectFailure, Error};
 use crate::frame::Framing;
 use crate::id::{ConnId, ListenerId};
-use crate::net::{AcceptFailure, MioNet, Net};
+use crate::io::AcceptFailure;
+use crate::net::{MioNet, Net};
 use crate::timers::Due;
 
 /// The listeners, and which of them may have clients waiting.
