@@ -1,18 +1,46 @@
-//! Buffers in size classes, lent and taken back.
+//! Memory that is lent and taken back.
 
-/// Buffers whose capacities are powers of two. What is given back is kept as long as it is in use
-/// from time to time, so that a steady load allocates nothing; see [`trim`](Pool::trim).
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    classes: [Class; CLASSES],
-    bytes: usize,
+/// Things that were given back and may be lent again. They are kept as long as they are in use from
+/// time to time, so that a steady load allocates nothing; see [`trim`](Shelf::trim).
+#[derive(Debug)]
+pub(crate) struct Shelf<T> {
+    free: Vec<T>,
+    /// The fewest free things since the last trim: that many nobody has needed.
+    idle: usize,
 }
 
+impl<T> Default for Shelf<T> {
+    fn default() -> Shelf<T> {
+        Shelf { free: Vec::new(), idle: 0 }
+    }
+}
+
+impl<T> Shelf<T> {
+    /// The one that was given back last.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        let taken = self.free.pop();
+        self.idle = self.idle.min(self.free.len());
+        taken
+    }
+
+    pub(crate) fn put(&mut self, thing: T) {
+        self.free.push(thing);
+    }
+
+    /// Frees half of what nobody has needed since the last trim, so that memory follows the load down,
+    /// but not each dip of it.
+    pub(crate) fn trim(&mut self) -> impl Iterator<Item = T> {
+        let excess = self.idle.div_ceil(2);
+        self.idle = self.free.len() - excess;
+        self.free.drain(..excess)
+    }
+}
+
+/// Buffers on shelves by size, each a power of two.
 #[derive(Debug, Default)]
-struct Class {
-    free: Vec<Vec<u8>>,
-    /// The fewest free buffers since the last trim: that many nobody has needed.
-    idle: usize,
+pub(crate) struct Pool {
+    classes: [Shelf<Vec<u8>>; CLASSES],
+    bytes: usize,
 }
 
 impl Pool {
@@ -20,10 +48,8 @@ impl Pool {
     /// What it holds is of no meaning.
     pub(crate) fn take(&mut self, capacity: usize) -> Vec<u8> {
         let capacity = capacity.next_power_of_two().max(BUFFER_LEN_MIN);
-        let class = &mut self.classes[class_of(capacity)];
-        match class.free.pop() {
+        match self.classes[class_of(capacity)].take() {
             Some(buffer) => {
-                class.idle = class.idle.min(class.free.len());
                 self.bytes -= buffer.capacity();
                 buffer
             }
@@ -35,20 +61,14 @@ impl Pool {
     pub(crate) fn put(&mut self, buffer: Vec<u8>) {
         if buffer.capacity() >= BUFFER_LEN_MIN {
             self.bytes += buffer.capacity();
-            self.classes[class_of(buffer.capacity())].free.push(buffer);
+            self.classes[class_of(buffer.capacity())].put(buffer);
         }
     }
 
-    /// Frees half of the buffers that nobody has needed since the last trim, so that memory follows
-    /// the load down, but not each dip of it.
+    /// As [`Shelf::trim`], for every size.
     pub(crate) fn trim(&mut self) {
         for class in &mut self.classes {
-            let excess = class.idle.div_ceil(2);
-            for buffer in class.free.drain(..excess) {
-                self.bytes -= buffer.capacity();
-            }
-            class.free.shrink_to(2 * class.free.len());
-            class.idle = class.free.len();
+            self.bytes -= class.trim().map(|buffer| buffer.capacity()).sum::<usize>();
         }
     }
 
@@ -89,7 +109,8 @@ mod tests {
         let address = buffer.as_ptr();
         pool.put(buffer);
         assert_eq!(pool.bytes(), 1_024);
-        assert_eq!(pool.take(600).as_ptr(), address);
+        let again = pool.take(600);
+        assert_eq!(again.as_ptr(), address);
         assert_eq!(pool.bytes(), 0);
     }
 

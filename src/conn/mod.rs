@@ -23,6 +23,8 @@
 
 pub(crate) mod inbound;
 pub(crate) mod outbound;
+mod queue;
+pub(crate) mod writer;
 
 use std::io;
 
