@@ -27,6 +27,8 @@ pub(super) struct Listeners<L> {
     first: usize,
     /// Descriptors or memory are short: no accept before this moment.
     shortage_until: Option<Instant>,
+    /// The shortage was logged, and not everybody who waits has been accepted since.
+    shortage_told: bool,
 }
 
 #[derive(Debug)]
@@ -38,7 +40,7 @@ struct Listener<L> {
 
 impl<L> Default for Listeners<L> {
     fn default() -> Listeners<L> {
-        Listeners { all: Vec::new(), first: 0, shortage_until: None }
+        Listeners { all: Vec::new(), first: 0, shortage_until: None, shortage_told: false }
     }
 }
 
@@ -258,11 +260,14 @@ impl<N: Net> Reactor<N> {
                     self.listeners.shortage_until = None;
                 }
                 Err(error) => match AcceptFailure::of(&error) {
-                    AcceptFailure::Drained => listener.is_ready = false,
+                    AcceptFailure::Drained => {
+                        listener.is_ready = false;
+                        self.listeners.shortage_told = false;
+                    }
                     AcceptFailure::ClientLost => self.counts.accept_failures += 1,
                     AcceptFailure::Retry => {
                         self.counts.accept_failures += 1;
-                        if self.listeners.shortage_until.is_none() {
+                        if !std::mem::replace(&mut self.listeners.shortage_told, true) {
                             warn!("cannot accept clients for the moment, trying on: {error}");
                         }
                         self.listeners.shortage_until = Some(self.now + SHORTAGE_PAUSE);
