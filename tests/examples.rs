@@ -130,6 +130,22 @@ fn echo_broadcasts_to_all_and_in_order() {
     }
 }
 
+#[test]
+fn echo_serves_a_client_in_another_language() {
+    let python = Command::new("python3").arg("--version").output();
+    if python.is_err() && std::env::var_os("CI").is_none() {
+        println!("skipped: there is no python3");
+        return;
+    }
+    for fps in MODES {
+        let echo = Echo::start(&["--fps", fps]);
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/echo_client.py");
+        let client = Command::new("python3").args([script, &echo.addr.port().to_string()]).output();
+        let client = client.expect("there is a python3");
+        assert!(client.status.success(), "{}", String::from_utf8_lossy(&client.stderr));
+    }
+}
+
 // echo: clients that misbehave
 
 #[test]

@@ -44,7 +44,8 @@ fn imports_lead_downwards() {
 #[test]
 fn one_file_names_mio() {
     for (file, text) in sources() {
-        let names_mio = code_lines(&text).any(|line| line.contains("mio::") && !line.contains("mod mio"));
+        let names_mio =
+            code_lines(&text).any(|line| line.contains("mio::") && !line.contains("mod mio"));
         let is_net = file.ends_with("net/mod.rs"); // re-exports what the one file makes
         assert_eq!(
             names_mio,

@@ -121,8 +121,7 @@ fn a_too_large_message_puts_nothing_on_the_wire() {
 fn the_send_queue_has_a_limit_and_harms_nobody_else() {
     const LIMIT: usize = 64 * 1024;
     for policy in [SendPolicy::Error, SendPolicy::Disconnect] {
-        let (mut reactor, addr) =
-            server(Builder::new().send_queue_max(LIMIT).send_policy(policy));
+        let (mut reactor, addr) = server(Builder::new().send_queue_max(LIMIT).send_policy(policy));
         let _silent = Client::connect(addr);
         let silent = accept(&mut reactor);
         let mut healthy_client = Client::connect(addr);

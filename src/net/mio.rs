@@ -268,4 +268,19 @@ mod tests {
         assert_eq!(token(Source::Conn(3)), Token(6));
         assert_eq!(token(Source::Listener(3)), Token(7));
     }
+
+    /// tokio-rs/tokio#3405: a connect to a port that nobody listens on may meet its own socket there.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_connection_with_itself_is_a_refusal() {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
+        let own = socket.local_addr().expect("it is bound");
+        socket.connect(&own).expect("a simultaneous open with itself (RFC 9293, section 3.5)");
+        socket.set_nonblocking(true).expect("a plain option");
+        let mut stream = TcpStream::from_std(socket.into());
+        let mut net = MioNet::new(true).expect("a poller");
+        let refusal = net.connected(&mut stream).expect_err("it met itself");
+        assert_eq!(refusal.kind(), io::ErrorKind::ConnectionRefused);
+    }
 }
