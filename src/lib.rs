@@ -101,6 +101,7 @@ mod event;
 mod frame;
 mod id;
 mod io;
+mod map;
 pub mod net;
 mod pool;
 mod reactor;
@@ -120,6 +121,7 @@ pub use error::{BadFrame, ConnectFailure, DisconnectReason, EncodeError, Error, 
 pub use event::{Broadcast, Event, Events, Outbox, Tick, Wait};
 pub use frame::Framing;
 pub use id::{ConnId, ListenerId};
+pub use map::ConnMap;
 pub use net::MioNet;
 pub use reactor::Reactor;
 pub use stats::Stats;
