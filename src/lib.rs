@@ -114,7 +114,7 @@ mod timers;
 pub mod sim;
 
 pub use addr::{Addr, AddrError};
-pub use config::{Builder, ConnectOptions, ListenOptions, SendPolicy};
+pub use config::{Builder, ConnectOptions, Keepalive, ListenOptions, SendPolicy, SocketOptions};
 pub use conn::writer::FrameWriter;
 pub use error::{BadFrame, ConnectFailure, DisconnectReason, EncodeError, Error, SendError};
 pub use event::{Broadcast, Event, Events, Outbox, Tick, Wait};
@@ -122,7 +122,7 @@ pub use frame::Framing;
 pub use id::{ConnId, ListenerId};
 pub use net::MioNet;
 pub use reactor::Reactor;
-pub use stats::Stats;
+pub use stats::{PhaseTimes, Stats, TickReport};
 
 /// The code in the README, compiled.
 #[cfg(doctest)]

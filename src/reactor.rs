@@ -21,7 +21,7 @@ use crate::event::{Events, Outbox, Tick, Wait};
 use crate::id::ConnId;
 use crate::net::{MioNet, Net, Readiness, Source};
 use crate::slots::Slots;
-use crate::stats::Stats;
+use crate::stats::{Laps, Phase, Stats, TickReport};
 use crate::timers::{Due, Timers};
 
 /// A single-threaded TCP reactor: owns the sockets, does all I/O inside [`tick`](Reactor::tick).
@@ -55,6 +55,9 @@ pub struct Reactor<N: Net = MioNet> {
     now: Instant,
     trim_at: Instant,
     counts: Stats,
+    /// What the last report has told already.
+    reported: Stats,
+    laps: Option<Laps>,
     net: N,
 }
 
@@ -83,7 +86,7 @@ impl Builder {
     /// system has no poller to give.
     pub fn build(self) -> Result<Reactor, Error> {
         let limits = self.check()?;
-        let net = MioNet::new(limits.nodelay).map_err(Error::Poller)?;
+        let net = MioNet::new(limits.socket.clone()).map_err(Error::Poller)?;
         Ok(Reactor::on(net, limits))
     }
 
@@ -114,6 +117,8 @@ impl<N: Net> Reactor<N> {
             now,
             trim_at: now + TRIM_PERIOD,
             counts: Stats::default(),
+            reported: Stats::default(),
+            laps: None,
             limits,
             net,
         }
@@ -134,15 +139,20 @@ impl<N: Net> Reactor<N> {
     pub fn tick(&mut self, wait: Wait) -> Result<Tick<'_>, Error> {
         self.counts.ticks += 1;
         self.now = self.net.now();
+        self.laps = self.limits.phase_times.then(|| Laps::start(self.now));
         self.release();
+        let carried_over = self.inlet.batch.remaining();
         self.flush();
+        self.lap(Phase::Send);
         self.inlet.renew_turns();
         match wait {
             Wait::No => self.service(Some(Duration::ZERO))?,
             Wait::Event(timeout) => self.service_until_event(timeout)?,
             Wait::Until(deadline) => self.service_until(deadline)?,
         }
+        let report = self.report(carried_over);
         Ok(Tick {
+            report,
             events: Events::new(&mut self.inlet, &self.slots, &mut self.reap),
             outbox: Outbox::new(&mut self.outlet, &self.slots, &self.limits),
         })
@@ -169,6 +179,7 @@ impl<N: Net> Reactor<N> {
                 return Ok(());
             }
             self.net.sleep(deadline.min(self.now + self.limits.pace));
+            self.lap(Phase::Wait);
         }
     }
 
@@ -177,13 +188,17 @@ impl<N: Net> Reactor<N> {
         self.counts.polls += 1;
         self.net.wait(timeout, &mut self.reports).map_err(Error::Poller)?;
         self.now = self.net.now();
+        self.lap(Phase::Wait);
         self.note_reports();
         self.flush_dirty();
+        self.lap(Phase::Send);
         self.accept();
         self.announce();
+        self.lap(Phase::Admit);
         self.read();
         self.expire();
         self.announce();
+        self.lap(Phase::Read);
         Ok(())
     }
 
@@ -201,6 +216,28 @@ impl<N: Net> Reactor<N> {
             .flatten()
             .min()
             .map(|moment| moment.saturating_duration_since(self.now))
+    }
+
+    /// Ends a phase, if somebody wants to know how long it took.
+    fn lap(&mut self, phase: Phase) {
+        if let Some(laps) = &mut self.laps {
+            laps.lap(phase, self.net.now());
+        }
+    }
+
+    fn report(&mut self, carried_over: usize) -> TickReport {
+        let stats = self.stats();
+        let since = std::mem::replace(&mut self.reported, stats);
+        TickReport {
+            events: self.inlet.batch.remaining(),
+            carried_over,
+            event_budget: self.limits.event_budget,
+            memory_used: self.inlet.arena.used(),
+            memory: self.limits.batch_memory,
+            unserved: self.inlet.ready_len(),
+            times: self.laps.as_ref().map(|laps| laps.times),
+            ..TickReport::between(&since, &stats)
+        }
     }
 
     /// Takes back what the game has fetched, and frees the slots whose last event it was.
