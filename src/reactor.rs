@@ -46,9 +46,11 @@ pub struct Reactor<N: Net = MioNet> {
     /// First and last events that wait for room in the batch.
     announcements: VecDeque<(ConnId, What)>,
     /// Connections in [`PeerClosed`](crate::conn::Stage::PeerClosed).
-    half_closed: Vec<u32>,
+    half_closed: Vec<ConnId>,
     /// Slots whose last event the game has fetched.
     reap: Vec<u32>,
+    /// Clients that may still be accepted in this tick.
+    accept_budget: usize,
     /// What the poller reported, for one pass.
     reports: Vec<Readiness>,
     /// The time, as read at the start of a tick and once in each service pass: all of a pass agrees on it.
@@ -113,6 +115,7 @@ impl<N: Net> Reactor<N> {
             announcements: VecDeque::new(),
             half_closed: Vec::new(),
             reap: Vec::new(),
+            accept_budget: 0,
             reports: Vec::new(),
             now,
             trim_at: now + TRIM_PERIOD,
@@ -144,7 +147,7 @@ impl<N: Net> Reactor<N> {
         let carried_over = self.inlet.batch.remaining();
         self.flush();
         self.lap(Phase::Send);
-        self.inlet.renew_turns();
+        self.renew_budgets();
         match wait {
             Wait::No => self.service(Some(Duration::ZERO))?,
             Wait::Event(timeout) => self.service_until_event(timeout)?,
@@ -167,8 +170,8 @@ impl<N: Net> Reactor<N> {
             if self.inlet.batch.remaining() > 0 || is_over {
                 return Ok(());
             }
-            // Nobody has got anything yet, so the turns begin anew.
-            self.inlet.renew_turns();
+            // Nobody has got anything yet, so the tick begins anew.
+            self.renew_budgets();
         }
     }
 
@@ -181,6 +184,12 @@ impl<N: Net> Reactor<N> {
             self.net.sleep(deadline.min(self.now + self.limits.pace));
             self.lap(Phase::Wait);
         }
+    }
+
+    /// What is allowed per tick is allowed anew.
+    fn renew_budgets(&mut self) {
+        self.inlet.renew_turns();
+        self.accept_budget = self.limits.accept_budget;
     }
 
     /// One look at the sockets.
