@@ -2,18 +2,22 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The address of a listener or a peer.
 ///
-/// Today always an IP address with a port; further kinds may come, hence `#[non_exhaustive]`.
-/// Host names are not resolved here, as that may block: do it before, away from the game's thread.
+/// As a text, an IP address with a port, or `unix:` and a path. Host names are not resolved here, as that
+/// may block: do it before, away from the game's thread.
 ///
 /// ```
 /// # use tickwire::Addr;
 /// let addr: Addr = "127.0.0.1:7777".parse()?;
 /// assert_eq!(addr.port(), Some(7777));
 /// assert_eq!(addr, Addr::from(([127, 0, 0, 1], 7777)));
+/// let local: Addr = "unix:/run/game.sock".parse()?;
+/// assert_eq!(local, Addr::from(std::path::Path::new("/run/game.sock")));
 /// # Ok::<(), tickwire::AddrError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,6 +26,9 @@ pub enum Addr {
     /// An IPv4 or IPv6 address and a port. Peers who reach an IPv6 socket over IPv4 are shown with
     /// their IPv4 address.
     Ip(SocketAddr),
+    /// The path of a Unix domain socket (unix(7)), empty for a client's end, which has none. Can be listened on
+    /// and connected to where the system is a Unix.
+    Unix(Arc<Path>),
 }
 
 impl Addr {
@@ -39,6 +46,15 @@ impl Addr {
     pub fn as_socket_addr(&self) -> Option<SocketAddr> {
         match self {
             Addr::Ip(addr) => Some(*addr),
+            Addr::Unix(_) => None,
+        }
+    }
+
+    /// The path, where the address is that of a named Unix domain socket.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Addr::Unix(path) if !path.as_os_str().is_empty() => Some(path),
+            Addr::Unix(_) | Addr::Ip(_) => None,
         }
     }
 
@@ -47,6 +63,7 @@ impl Addr {
     pub(crate) fn canonical(self) -> Addr {
         match self {
             Addr::Ip(addr) => Addr::Ip(SocketAddr::new(addr.ip().to_canonical(), addr.port())),
+            Addr::Unix(_) => self,
         }
     }
 }
@@ -55,6 +72,7 @@ impl fmt::Display for Addr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Addr::Ip(addr) => addr.fmt(f),
+            Addr::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -69,7 +87,7 @@ impl fmt::Display for AddrError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is not an address: expected IP:PORT such as 127.0.0.1:7777 or [::1]:7777 (host names are not resolved here)",
+            "`{}` is not an address: expected IP:PORT such as 127.0.0.1:7777 or [::1]:7777, or unix:PATH (host names are not resolved here)",
             self.given
         )
     }
@@ -81,6 +99,9 @@ impl FromStr for Addr {
     type Err = AddrError;
 
     fn from_str(text: &str) -> Result<Addr, AddrError> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            return Ok(Addr::from(Path::new(path)));
+        }
         match text.parse() {
             Ok(addr) => Ok(Addr::Ip(addr)),
             Err(_) => Err(AddrError { given: text.to_owned() }),
@@ -115,6 +136,18 @@ impl TryFrom<String> for Addr {
 impl From<&Addr> for Addr {
     fn from(addr: &Addr) -> Addr {
         addr.clone()
+    }
+}
+
+impl From<&Path> for Addr {
+    fn from(path: &Path) -> Addr {
+        Addr::Unix(path.into())
+    }
+}
+
+impl From<PathBuf> for Addr {
+    fn from(path: PathBuf) -> Addr {
+        Addr::Unix(path.into())
     }
 }
 
@@ -155,8 +188,17 @@ mod tests {
     }
 
     #[test]
+    fn a_path_keeps_its_text() {
+        let addr: Addr = "unix:/run/game.sock".parse().expect("an address");
+        assert_eq!(addr.to_string(), "unix:/run/game.sock");
+        assert_eq!(addr.path(), Some(Path::new("/run/game.sock")));
+        assert_eq!((addr.ip(), addr.port()), (None, None));
+        assert_eq!(Addr::from(Path::new("")).path(), None, "a client's end");
+    }
+
+    #[test]
     fn what_is_no_address_says_what_is_expected() {
-        for text in ["localhost:7777", "127.0.0.1", "1.2.3.4:70000", ""] {
+        for text in ["localhost:7777", "127.0.0.1", "1.2.3.4:70000", "", "unix:"] {
             let problem = text.parse::<Addr>().expect_err("not an address").to_string();
             assert!(problem.contains("IP:PORT"), "{problem}");
         }

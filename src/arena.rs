@@ -22,6 +22,11 @@ impl Arena {
         self.buf.len() - self.used
     }
 
+    /// Bytes that are kept.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
     /// The bytes that can be filled.
     pub(crate) fn spare(&mut self) -> &mut [u8] {
         &mut self.buf[self.used..]

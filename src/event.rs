@@ -17,6 +17,7 @@ use crate::conn::{Card, Ending, Stage};
 use crate::error::{ConnectFailure, DisconnectReason, EncodeError, SendError};
 use crate::id::{ConnId, ListenerId};
 use crate::slots::Slots;
+use crate::stats::TickReport;
 
 /// How long a [`tick`](crate::Reactor::tick) waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,8 @@ pub struct Tick<'a> {
     pub events: Events<'a>,
     /// Sends, closes and kicks.
     pub outbox: Outbox<'a>,
+    /// What the tick has cost.
+    pub report: TickReport,
 }
 
 /// The events of a tick, in order: an iterator.

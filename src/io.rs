@@ -47,9 +47,13 @@ pub(crate) fn is_shortage(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::OutOfMemory || error.raw_os_error() == Some(ENOBUFS)
 }
 
-// Two errno values that `io::ErrorKind` has no name for.
+// Errno values that `io::ErrorKind` has no stable name for.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const EPROTO: i32 = 71;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) const EINPROGRESS: i32 = 115;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) const EINPROGRESS: i32 = 36; // macOS and the BSDs; Windows says WSAEWOULDBLOCK
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) const ENOBUFS: i32 = 105;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

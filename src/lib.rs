@@ -115,7 +115,7 @@ mod timers;
 pub mod sim;
 
 pub use addr::{Addr, AddrError};
-pub use config::{Builder, ConnectOptions, ListenOptions, SendPolicy};
+pub use config::{Builder, ConnectOptions, Keepalive, ListenOptions, SendPolicy, SocketOptions};
 pub use conn::writer::FrameWriter;
 pub use error::{BadFrame, ConnectFailure, DisconnectReason, EncodeError, Error, SendError};
 pub use event::{Broadcast, Event, Events, Outbox, Tick, Wait};
@@ -124,7 +124,7 @@ pub use id::{ConnId, ListenerId};
 pub use map::ConnMap;
 pub use net::MioNet;
 pub use reactor::Reactor;
-pub use stats::Stats;
+pub use stats::{PhaseTimes, Stats, TickReport};
 
 /// The code in the README, compiled.
 #[cfg(doctest)]

@@ -21,7 +21,7 @@ use crate::event::{Events, Outbox, Tick, Wait};
 use crate::id::ConnId;
 use crate::net::{MioNet, Net, Readiness, Source};
 use crate::slots::Slots;
-use crate::stats::Stats;
+use crate::stats::{Laps, Phase, Stats, TickReport};
 use crate::timers::{Due, Timers};
 
 /// A single-threaded TCP reactor: owns the sockets, does all I/O inside [`tick`](Reactor::tick).
@@ -46,15 +46,20 @@ pub struct Reactor<N: Net = MioNet> {
     /// First and last events that wait for room in the batch.
     announcements: VecDeque<(ConnId, What)>,
     /// Connections in [`PeerClosed`](crate::conn::Stage::PeerClosed).
-    half_closed: Vec<u32>,
+    half_closed: Vec<ConnId>,
     /// Slots whose last event the game has fetched.
     reap: Vec<u32>,
+    /// Clients that may still be accepted in this tick.
+    accept_budget: usize,
     /// What the poller reported, for one pass.
     reports: Vec<Readiness>,
     /// The time, as read at the start of a tick and once in each service pass: all of a pass agrees on it.
     now: Instant,
     trim_at: Instant,
     counts: Stats,
+    /// What the last report has told already.
+    reported: Stats,
+    laps: Option<Laps>,
     net: N,
 }
 
@@ -83,7 +88,7 @@ impl Builder {
     /// system has no poller to give.
     pub fn build(self) -> Result<Reactor, Error> {
         let limits = self.check()?;
-        let net = MioNet::new(limits.nodelay).map_err(Error::Poller)?;
+        let net = MioNet::new(limits.socket.clone()).map_err(Error::Poller)?;
         Ok(Reactor::on(net, limits))
     }
 
@@ -110,10 +115,13 @@ impl<N: Net> Reactor<N> {
             announcements: VecDeque::new(),
             half_closed: Vec::new(),
             reap: Vec::new(),
+            accept_budget: 0,
             reports: Vec::new(),
             now,
             trim_at: now + TRIM_PERIOD,
             counts: Stats::default(),
+            reported: Stats::default(),
+            laps: None,
             limits,
             net,
         }
@@ -134,15 +142,20 @@ impl<N: Net> Reactor<N> {
     pub fn tick(&mut self, wait: Wait) -> Result<Tick<'_>, Error> {
         self.counts.ticks += 1;
         self.now = self.net.now();
+        self.laps = self.limits.phase_times.then(|| Laps::start(self.now));
         self.release();
+        let carried_over = self.inlet.batch.remaining();
         self.flush();
-        self.inlet.renew_turns();
+        self.lap(Phase::Send);
+        self.renew_budgets();
         match wait {
             Wait::No => self.service(Some(Duration::ZERO))?,
             Wait::Event(timeout) => self.service_until_event(timeout)?,
             Wait::Until(deadline) => self.service_until(deadline)?,
         }
+        let report = self.report(carried_over);
         Ok(Tick {
+            report,
             events: Events::new(&mut self.inlet, &self.slots, &mut self.reap),
             outbox: Outbox::new(&mut self.outlet, &self.slots, &self.limits),
         })
@@ -157,8 +170,8 @@ impl<N: Net> Reactor<N> {
             if self.inlet.batch.remaining() > 0 || is_over {
                 return Ok(());
             }
-            // Nobody has got anything yet, so the turns begin anew.
-            self.inlet.renew_turns();
+            // Nobody has got anything yet, so the tick begins anew.
+            self.renew_budgets();
         }
     }
 
@@ -169,7 +182,14 @@ impl<N: Net> Reactor<N> {
                 return Ok(());
             }
             self.net.sleep(deadline.min(self.now + self.limits.pace));
+            self.lap(Phase::Wait);
         }
+    }
+
+    /// What is allowed per tick is allowed anew.
+    fn renew_budgets(&mut self) {
+        self.inlet.renew_turns();
+        self.accept_budget = self.limits.accept_budget;
     }
 
     /// One look at the sockets.
@@ -177,13 +197,17 @@ impl<N: Net> Reactor<N> {
         self.counts.polls += 1;
         self.net.wait(timeout, &mut self.reports).map_err(Error::Poller)?;
         self.now = self.net.now();
+        self.lap(Phase::Wait);
         self.note_reports();
         self.flush_dirty();
+        self.lap(Phase::Send);
         self.accept();
         self.announce();
+        self.lap(Phase::Admit);
         self.read();
         self.expire();
         self.announce();
+        self.lap(Phase::Read);
         Ok(())
     }
 
@@ -201,6 +225,28 @@ impl<N: Net> Reactor<N> {
             .flatten()
             .min()
             .map(|moment| moment.saturating_duration_since(self.now))
+    }
+
+    /// Ends a phase, if somebody wants to know how long it took.
+    fn lap(&mut self, phase: Phase) {
+        if let Some(laps) = &mut self.laps {
+            laps.lap(phase, self.net.now());
+        }
+    }
+
+    fn report(&mut self, carried_over: usize) -> TickReport {
+        let stats = self.stats();
+        let since = std::mem::replace(&mut self.reported, stats);
+        TickReport {
+            events: self.inlet.batch.remaining(),
+            carried_over,
+            event_budget: self.limits.event_budget,
+            memory_used: self.inlet.arena.used(),
+            memory: self.limits.batch_memory,
+            unserved: self.inlet.ready_len(),
+            times: self.laps.as_ref().map(|laps| laps.times),
+            ..TickReport::between(&since, &stats)
+        }
     }
 
     /// Takes back what the game has fetched, and frees the slots whose last event it was.

@@ -15,6 +15,7 @@
 //!   [`abort`](Net::abort), except when the whole `Net` is dropped.
 
 mod mio;
+mod options;
 
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};

@@ -235,23 +235,21 @@ impl<N: Net> Reactor<N> {
             return;
         }
         let count = self.listeners.all.len();
-        let mut budget = self.limits.accept_budget;
         for turn in 0..count {
-            let index = (self.listeners.first + turn) % count;
-            self.accept_from(index, &mut budget);
+            self.accept_from((self.listeners.first + turn) % count);
         }
         self.listeners.first = (self.listeners.first + 1) % count.max(1);
     }
 
-    fn accept_from(&mut self, index: usize, budget: &mut usize) {
-        while *budget > 0 && self.slots.len() < self.limits.connections_max {
+    fn accept_from(&mut self, index: usize) {
+        while self.accept_budget > 0 && self.slots.len() < self.limits.connections_max {
             let Some(listener) = self.listeners.all[index].as_mut() else {
                 return;
             };
             if !listener.is_ready {
                 return;
             }
-            *budget -= 1;
+            self.accept_budget -= 1;
             match self.net.accept(&listener.socket) {
                 Ok((socket, peer)) => {
                     let framing = listener.framing;

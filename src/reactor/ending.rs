@@ -25,7 +25,7 @@ impl<N: Net> Reactor<N> {
             Stage::PeerClosed { .. } if self.inlet.is_fetched(slot) => {
                 self.step(slot, Step::LastFetched);
             }
-            Stage::PeerClosed { .. } => self.half_closed.push(slot),
+            Stage::PeerClosed { .. } => self.half_closed.push(self.slots.id(slot)),
             Stage::Flushing { .. } => self.begin_flushing(slot, before),
             Stage::Lingering => self.begin_lingering(slot),
             Stage::Ended(ending) => self.end(slot, ending),
@@ -36,7 +36,10 @@ impl<N: Net> Reactor<N> {
     /// message to give them.
     pub(super) fn close_answered(&mut self) {
         let mut half_closed = std::mem::take(&mut self.half_closed);
-        half_closed.retain(|&slot| {
+        half_closed.retain(|&id| {
+            let Some(slot) = self.slots.find(id) else {
+                return false; // it was ended otherwise
+            };
             let is_waiting = matches!(self.slots.get(slot).stage, Stage::PeerClosed { .. });
             let is_over = is_waiting && self.inlet.is_fetched(slot);
             if is_over {
