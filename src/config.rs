@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::frame::{Framing, HEADER_LEN, PAYLOAD_LEN_CEILING};
+use crate::frame::{Framer, Framing, PAYLOAD_LEN_CEILING};
 
 /// What happens when a message finds the send queue of its connection full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -95,7 +95,8 @@ impl Builder {
         self
     }
 
-    /// The largest payload that is accepted or sent, in bytes, from 1 to 2^30. Default 16,384.
+    /// The largest payload that is accepted or sent, in bytes, from 1 to 2^30, on connections whose listener
+    /// or connect does not say otherwise. Default 16,384.
     ///
     /// A larger frame is refused when sent ([`SendError::TooLarge`](crate::SendError::TooLarge))
     /// and ends its connection when received, on its header alone.
@@ -208,7 +209,6 @@ impl Builder {
     /// The settings, if they can work together.
     pub(crate) fn check(self) -> Result<Limits, Error> {
         let limits = self.limits;
-        within("frame_len_max", limits.frame_len_max, 1, PAYLOAD_LEN_CEILING)?;
         within("batch_memory", limits.batch_memory, 64 * KIB, 1024 * MIB)?;
         within("read_quantum", limits.read_quantum, 1, 1024 * MIB)?;
         within("frame_quantum", limits.frame_quantum, 1, u32::MAX as usize)?;
@@ -216,16 +216,7 @@ impl Builder {
         within("accept_budget", limits.accept_budget, 1, u32::MAX as usize)?;
         within("connections_max", limits.connections_max, 1, u32::MAX as usize / 2)?;
         within("send_queue_max", limits.send_queue_max, 1, 2 * PAYLOAD_LEN_CEILING)?;
-        let frame_len = HEADER_LEN + limits.frame_len_max;
-        if limits.send_queue_max < frame_len {
-            return Err(Error::Config {
-                setting: "send_queue_max",
-                problem: format!(
-                    "{} bytes cannot hold one frame of `frame_len_max`: raise it to at least {frame_len} or lower `frame_len_max`",
-                    limits.send_queue_max
-                ),
-            });
-        }
+        limits.framer(None, None)?;
         if limits.pace < PACE_MIN {
             return Err(Error::Config {
                 setting: "pace",
@@ -233,6 +224,30 @@ impl Builder {
             });
         }
         Ok(limits)
+    }
+}
+
+impl Limits {
+    /// How a connection's bytes are framed, with what its listener or connect says otherwise, if that can work.
+    pub(crate) fn framer(
+        &self,
+        framing: Option<Framing>,
+        frame_len_max: Option<usize>,
+    ) -> Result<Framer, Error> {
+        let frame_len_max = frame_len_max.unwrap_or(self.frame_len_max);
+        within("frame_len_max", frame_len_max, 1, PAYLOAD_LEN_CEILING)?;
+        let framer = framing.unwrap_or(self.framing).check(frame_len_max)?;
+        let frame_len = framer.frame_len_max();
+        if self.send_queue_max < frame_len {
+            return Err(Error::Config {
+                setting: "send_queue_max",
+                problem: format!(
+                    "{} bytes cannot hold one frame of `frame_len_max`: raise it to at least {frame_len} or lower `frame_len_max`",
+                    self.send_queue_max
+                ),
+            });
+        }
+        Ok(framer)
     }
 }
 
@@ -374,6 +389,7 @@ pub struct ListenOptions {
     pub(crate) reuse_address: bool,
     pub(crate) reuse_port: bool,
     pub(crate) framing: Option<Framing>,
+    pub(crate) frame_len_max: Option<usize>,
     pub(crate) socket: Option<SocketOptions>,
 }
 
@@ -392,6 +408,7 @@ impl ListenOptions {
             reuse_address: true,
             reuse_port: false,
             framing: None,
+            frame_len_max: None,
             socket: None,
         }
     }
@@ -431,6 +448,13 @@ impl ListenOptions {
         self
     }
 
+    /// The largest payload on the connections of this listener, in bytes, from 1 to 2^30. Default: the builder's
+    /// [`frame_len_max`](Builder::frame_len_max).
+    pub fn frame_len_max(mut self, bytes: usize) -> ListenOptions {
+        self.frame_len_max = Some(bytes);
+        self
+    }
+
     /// The socket options of the connections of this listener. Default: the builder's.
     pub fn socket_options(mut self, options: SocketOptions) -> ListenOptions {
         self.socket = Some(options);
@@ -444,6 +468,7 @@ impl ListenOptions {
 pub struct ConnectOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) framing: Option<Framing>,
+    pub(crate) frame_len_max: Option<usize>,
     pub(crate) socket: Option<SocketOptions>,
 }
 
@@ -465,6 +490,13 @@ impl ConnectOptions {
         self
     }
 
+    /// The largest payload on the connection, in bytes, from 1 to 2^30. Default: the builder's
+    /// [`frame_len_max`](Builder::frame_len_max).
+    pub fn frame_len_max(mut self, bytes: usize) -> ConnectOptions {
+        self.frame_len_max = Some(bytes);
+        self
+    }
+
     /// The socket options of the connection. Default: the builder's.
     pub fn socket_options(mut self, options: SocketOptions) -> ConnectOptions {
         self.socket = Some(options);
@@ -479,6 +511,7 @@ const PACE_MIN: Duration = Duration::from_millis(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::LengthField;
 
     fn problem(builder: Builder) -> String {
         builder.check().expect_err("unusable").to_string()
@@ -504,6 +537,18 @@ mod tests {
             assert!(problem(builder).contains("choose"));
         }
         assert!(problem(Builder::new().pace(Duration::ZERO)).contains("at least 1ms"));
+    }
+
+    #[test]
+    fn a_framing_that_cannot_tell_the_largest_payload_is_refused() {
+        let narrow = Framing::LengthField(LengthField::new(1));
+        let builder = Builder::new().framing(narrow);
+        assert!(builder.clone().frame_len_max(255).check().is_ok());
+        assert!(problem(builder.frame_len_max(300)).contains("lower it to at most 255"));
+        let limits = Builder::new().check().expect("usable");
+        assert!(limits.framer(Some(narrow), None).is_err(), "16,384 by default");
+        assert!(limits.framer(Some(narrow), Some(100)).is_ok());
+        assert!(limits.framer(None, Some(0)).is_err());
     }
 
     #[test]

@@ -98,6 +98,9 @@ pub enum SendError {
     TooLarge,
     /// This connection's framing has no empty messages (Telepathy ends the connection on one).
     Empty,
+    /// This connection's framing cannot carry the payload: it is not of the fixed size, contains what would end
+    /// the frame (or lacks it where it is kept), or begins with a header that contradicts its length.
+    Malformed,
 }
 
 impl fmt::Display for SendError {
@@ -108,6 +111,7 @@ impl fmt::Display for SendError {
             SendError::Full => "the connection's send queue is full",
             SendError::TooLarge => "the payload is larger than the largest frame",
             SendError::Empty => "the framing has no empty messages",
+            SendError::Malformed => "the framing cannot carry this payload",
         })
     }
 }
@@ -168,7 +172,8 @@ pub enum DisconnectReason {
     Kicked,
     /// The peer announced a frame above the limit. Nothing is allocated for it.
     FrameTooLarge {
-        /// The payload length that the peer announced, in bytes.
+        /// The payload length that the peer announced, in bytes (2^64 - 1 if it is more than that). A framing
+        /// that announces none, such as lines, tells one more than the limit.
         declared: u64,
         /// The largest payload length that this connection takes, in bytes.
         limit: usize,
@@ -219,12 +224,34 @@ impl From<&io::Error> for DisconnectReason {
 pub enum BadFrame {
     /// An empty frame, where the framing has none.
     Empty,
+    /// A length field whose value leaves no room for the frame's own header.
+    LengthTooSmall {
+        /// The value of the field.
+        declared: u64,
+        /// The least value that a frame of this framing has.
+        least: u64,
+    },
+    /// A length in more than 5 bytes, or of more than 32 bits.
+    VarintTooLong,
+    /// A length in more bytes than it needs.
+    VarintOverlong,
+    /// A `\n` without the `\r` that has to stand before it.
+    LoneLineFeed,
+    /// What a [`Codec`](crate::Codec) of the user's has to say.
+    Codec(&'static str),
 }
 
 impl fmt::Display for BadFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadFrame::Empty => f.write_str("empty frame"),
+            BadFrame::LengthTooSmall { declared, least } => {
+                write!(f, "length field of {declared}, where the least is {least}")
+            }
+            BadFrame::VarintTooLong => f.write_str("length of more than 5 bytes or 32 bits"),
+            BadFrame::VarintOverlong => f.write_str("length in more bytes than it needs"),
+            BadFrame::LoneLineFeed => f.write_str("line feed without a carriage return"),
+            BadFrame::Codec(fault) => f.write_str(fault),
         }
     }
 }

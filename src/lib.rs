@@ -85,8 +85,11 @@
 //!
 //! # Features
 //!
-//! None is on by default. `sim`: the module `sim`, a seeded fake network with virtual time on which whole
-//! reactors run in tests; adds no dependency.
+//! None is on by default, and enabling one changes nothing by itself.
+//!
+//! - `delimiter`: [`Framing::Delimiter`](Framing); adds memchr.
+//! - `sim`: the module `sim`, a seeded fake network with virtual time on which whole reactors run in tests; adds
+//!   no dependency.
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -119,7 +122,10 @@ pub use config::{Builder, ConnectOptions, Keepalive, ListenOptions, SendPolicy, 
 pub use conn::writer::FrameWriter;
 pub use error::{BadFrame, ConnectFailure, DisconnectReason, EncodeError, Error, SendError};
 pub use event::{Broadcast, Event, Events, Outbox, Tick, Wait};
-pub use frame::Framing;
+#[cfg(feature = "delimiter")]
+#[cfg_attr(docsrs, doc(cfg(feature = "delimiter")))]
+pub use frame::Delimiter;
+pub use frame::{Codec, Custom, Cut, Envelope, FrameError, Framing, LengthField, Line, LineEnding};
 pub use id::{ConnId, ListenerId};
 pub use map::ConnMap;
 pub use net::MioNet;

@@ -152,11 +152,26 @@ impl Ring {
     }
 
     /// What was appended from this place of the buffer on.
-    pub(crate) fn appended(&mut self, start: usize) -> &mut [u8] {
-        &mut self.buf[start..]
+    pub(crate) fn appended(&self, start: usize) -> &[u8] {
+        &self.buf[start..]
     }
 
-    pub(crate) fn accept_appended(&mut self) {
+    /// Writes `header` over the first `reserved` bytes that were appended from `start` on (and moves the rest
+    /// if its length is another), appends `trailer`, and makes all of it live.
+    #[inline]
+    pub(crate) fn accept_appended(
+        &mut self,
+        start: usize,
+        reserved: usize,
+        header: &[u8],
+        trailer: &[u8],
+    ) {
+        if header.len() == reserved {
+            self.buf[start..start + reserved].copy_from_slice(header);
+        } else {
+            self.buf.splice(start..start + reserved, header.iter().copied());
+        }
+        self.buf.extend_from_slice(trailer);
         self.len = (self.buf.len() - self.head as usize) as u32;
         self.check();
     }
@@ -281,9 +296,21 @@ mod tests {
         ring.push(&[1, 2, 3]);
         ring.consume(1);
         ring.appendable().extend_from_slice(&[4, 5, 6, 7, 8]);
-        ring.accept_appended();
+        ring.accept_appended(3, 0, &[], &[]);
         assert_eq!(ring.contiguous(), [2, 3, 4, 5, 6, 7, 8]);
         assert!(ring.capacity() >= 8);
+    }
+
+    #[test]
+    fn what_was_appended_gets_its_header_and_trailer() {
+        for header in [&b""[..], b"h", b"he", b"hea", b"header"] {
+            let mut ring = ring(8);
+            ring.push(b"abc");
+            ring.consume(1);
+            ring.appendable().extend_from_slice(b"__payload");
+            ring.accept_appended(3, 2, header, b"!");
+            assert_eq!(ring.contiguous(), [b"bc", header, b"payload!"].concat());
+        }
     }
 
     #[test]

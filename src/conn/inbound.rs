@@ -7,7 +7,7 @@ use crate::arena::Arena;
 use crate::batch::{Batch, What};
 use crate::config::Limits;
 use crate::error::DisconnectReason;
-use crate::frame::{Framing, HEADER_LEN, Parsed};
+use crate::frame::{Decoded, Framer, Stop};
 use crate::id::ConnId;
 use crate::io::{Received, is_shortage};
 use crate::pool::Pool;
@@ -21,6 +21,8 @@ pub(crate) struct Inbound {
     ring: Ring,
     /// Bytes at the ring's front that frames of the batch lie in: they stay until fetched.
     lent: u32,
+    /// How far the unfinished frame has been looked at, for framings that search for its end.
+    scanned: u32,
     /// The ring may begin with a whole frame.
     backlog: bool,
     /// It stands in the ready queue.
@@ -226,7 +228,7 @@ impl Inlet {
     pub(crate) fn serve(
         &mut self,
         id: ConnId,
-        framing: Framing,
+        framer: &Framer,
         limits: &Limits,
         recv: impl FnMut(&mut [u8]) -> io::Result<Received>,
     ) -> Turned {
@@ -240,9 +242,9 @@ impl Inlet {
             return Turned::Again;
         }
         if conn.backlog || conn.ring.len() > TAIL_LEN_MAX {
-            self.serve_in_ring(id, framing, limits, frames, recv)
+            self.serve_in_ring(id, framer, limits, frames, recv)
         } else {
-            self.serve_in_arena(id, framing, limits, frames, recv)
+            self.serve_in_arena(id, framer, limits, frames, recv)
         }
     }
 
@@ -251,7 +253,7 @@ impl Inlet {
     fn serve_in_arena(
         &mut self,
         id: ConnId,
-        framing: Framing,
+        framer: &Framer,
         limits: &Limits,
         frames: usize,
         mut recv: impl FnMut(&mut [u8]) -> io::Result<Received>,
@@ -279,7 +281,7 @@ impl Inlet {
             self.bytes_moved += tail as u64;
         }
         let filled = &spare[..tail + len];
-        let decoded = decode(framing, limits.frame_len_max, filled, frames, |offset, len| {
+        let decoded = framer.decode(filled, frames, &mut conn.scanned, |offset, len| {
             let start = start.wrapping_add(offset as u32);
             conn.last = 1 + self.batch.push(id, What::InArena { start, len: len as u32 });
         });
@@ -299,13 +301,13 @@ impl Inlet {
     fn serve_in_ring(
         &mut self,
         id: ConnId,
-        framing: Framing,
+        framer: &Framer,
         limits: &Limits,
         frames: usize,
         mut recv: impl FnMut(&mut [u8]) -> io::Result<Received>,
     ) -> Turned {
         let conn = &mut self.conns[id.slot() as usize];
-        let full_len = (HEADER_LEN + limits.frame_len_max).max(conn.ring.capacity());
+        let full_len = framer.frame_len_max().max(conn.ring.capacity());
         while !conn.backlog && conn.intake.is_open() {
             let quantum = conn.intake.quantum(limits);
             if quantum == 0 || conn.ring.len() >= full_len {
@@ -321,7 +323,7 @@ impl Inlet {
             self.bytes_received += len as u64;
         }
         let bytes = conn.ring.contiguous();
-        let decoded = decode(framing, limits.frame_len_max, bytes, frames, |offset, len| {
+        let decoded = framer.decode(bytes, frames, &mut conn.scanned, |offset, len| {
             let what = What::InRing { start: offset as u32, len: len as u32 };
             conn.last = 1 + self.batch.push(id, what);
         });
@@ -456,50 +458,6 @@ impl Turn {
             *self = Turn { tick, frames: 0, bytes: 0 };
         }
     }
-}
-
-/// What was found in some bytes.
-struct Decoded {
-    /// Bytes of the whole frames.
-    consumed: usize,
-    frames: usize,
-    stop: Stop,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    /// No whole frame is left.
-    Incomplete,
-    /// As many frames as were allowed; there may be more.
-    Quantum,
-    Bad(DisconnectReason),
-}
-
-/// Cuts at most `frames_max` frames out of `bytes`; `frame` gets the place of each payload.
-fn decode(
-    framing: Framing,
-    payload_len_max: usize,
-    bytes: &[u8],
-    frames_max: usize,
-    mut frame: impl FnMut(usize, usize),
-) -> Decoded {
-    let mut consumed = 0;
-    let mut frames = 0;
-    let stop = loop {
-        if frames == frames_max {
-            break if consumed == bytes.len() { Stop::Incomplete } else { Stop::Quantum };
-        }
-        match framing.parse(&bytes[consumed..], payload_len_max) {
-            Parsed::Frame { payload_len } => {
-                frame(consumed + HEADER_LEN, payload_len);
-                consumed += HEADER_LEN + payload_len;
-                frames += 1;
-            }
-            Parsed::Incomplete => break Stop::Incomplete,
-            Parsed::Bad(reason) => break Stop::Bad(reason),
-        }
-    };
-    Decoded { consumed, frames, stop }
 }
 
 /// A rest up to this length goes back into the arena in front of the next receive; a longer one is

@@ -30,7 +30,7 @@ use std::io;
 
 use crate::addr::Addr;
 use crate::error::{ConnectFailure, DisconnectReason};
-use crate::frame::Framing;
+use crate::frame::Framer;
 use crate::id::ListenerId;
 
 /// What both halves of a connection, and the user, may know about it.
@@ -39,7 +39,7 @@ pub(crate) struct Card {
     pub(crate) peer: Addr,
     /// `None` for an outgoing connection.
     pub(crate) listener: Option<ListenerId>,
-    pub(crate) framing: Framing,
+    pub(crate) framer: Framer,
     pub(crate) stage: Stage,
 }
 

@@ -8,7 +8,7 @@ use super::queue::{Queue, SLICES_MAX, Spares};
 use super::writer::{FrameWriter, LenHint};
 use crate::config::{Limits, SendPolicy};
 use crate::error::{DisconnectReason, EncodeError, SendError};
-use crate::frame::{Framing, HEADER_LEN};
+use crate::frame::{Framer, HEADER_LEN};
 use crate::id::ConnId;
 use crate::io::is_shortage;
 use crate::pool::Pool;
@@ -17,7 +17,7 @@ use crate::pool::Pool;
 #[derive(Debug)]
 pub(crate) struct Outbound {
     queue: Queue,
-    framing: Framing,
+    framer: Framer,
     gate: Gate,
     /// It stands in the dirty list.
     dirty: bool,
@@ -57,6 +57,8 @@ pub(crate) struct Outlet {
     dirty: Vec<u32>,
     spares: Spares,
     encode_len: LenHint,
+    /// Bytes of the header of the last encoded message.
+    header_len: usize,
     pub(crate) messages_sent: u64,
     pub(crate) messages_refused: u64,
     pub(crate) bytes_sent: u64,
@@ -78,10 +80,10 @@ pub(crate) enum Flushed {
 
 impl Outlet {
     /// Makes the half of a new connection. One that is not yet established is blocked until it is.
-    pub(crate) fn open(&mut self, slot: u32, framing: Framing, established: bool) {
+    pub(crate) fn open(&mut self, slot: u32, framer: Framer, established: bool) {
         let conn = Outbound {
             queue: Queue::default(),
-            framing,
+            framer,
             gate: Gate::Open,
             dirty: false,
             blocked: !established,
@@ -133,10 +135,31 @@ impl Outlet {
         limits: &Limits,
     ) -> Result<(), SendError> {
         let conn = &mut self.conns[slot as usize];
-        let header = conn.admit(payload.len(), limits)?;
+        conn.admit_any()?;
+        let Some(header) = conn.framer.prefix(payload.len()) else {
+            return self.send_framed(slot, payload, limits);
+        };
+        let header = header?;
+        conn.admit(HEADER_LEN + payload.len(), limits)?;
         conn.queue.reserve(HEADER_LEN + payload.len(), &mut self.pool);
         conn.queue.ring.push(&header);
         conn.queue.ring.push(payload);
+        self.messages_sent += 1;
+        self.mark_dirty(slot);
+        Ok(())
+    }
+
+    /// The same in any framing.
+    #[inline(never)]
+    fn send_framed(&mut self, slot: u32, payload: &[u8], limits: &Limits) -> Result<(), SendError> {
+        let conn = &mut self.conns[slot as usize];
+        let envelope = conn.framer.encode(payload)?;
+        let frame_len = envelope.len() + payload.len();
+        conn.admit(frame_len, limits)?;
+        conn.queue.reserve(frame_len, &mut self.pool);
+        conn.queue.ring.push(envelope.header());
+        conn.queue.ring.push(payload);
+        conn.queue.ring.push(envelope.trailer());
         self.messages_sent += 1;
         self.mark_dirty(slot);
         Ok(())
@@ -150,10 +173,13 @@ impl Outlet {
         limits: &Limits,
     ) -> Result<(), SendError> {
         let conn = &mut self.conns[slot as usize];
-        let header = conn.admit(payload.len(), limits)?;
-        conn.queue.reserve(HEADER_LEN, &mut self.pool);
-        conn.queue.ring.push(&header);
+        conn.admit_any()?;
+        let envelope = conn.framer.encode(payload)?;
+        conn.admit(envelope.len() + payload.len(), limits)?;
+        conn.queue.reserve(envelope.len(), &mut self.pool);
+        conn.queue.ring.push(envelope.header());
         conn.queue.push_shared(payload.clone(), &mut self.spares);
+        conn.queue.ring.push(envelope.trailer());
         self.messages_sent += 1;
         self.mark_dirty(slot);
         Ok(())
@@ -168,21 +194,25 @@ impl Outlet {
     ) -> Result<(), EncodeError<E>> {
         let conn = &mut self.conns[slot as usize];
         conn.admit_any()?;
-        conn.queue.reserve_appendable(HEADER_LEN + self.encode_len.get(), &mut self.pool);
+        let header_len = conn.framer.header_len(self.header_len);
+        conn.queue.reserve_appendable(header_len + self.encode_len.get(), &mut self.pool);
         let buffer = conn.queue.ring.appendable();
         let start = buffer.len();
-        buffer.extend_from_slice(&[0; HEADER_LEN]);
+        match header_len {
+            HEADER_LEN => buffer.extend_from_slice(&[0; HEADER_LEN]), // the usual, at a known length
+            _ => buffer.resize(start + header_len, 0),
+        }
         let mut writer = FrameWriter::new(buffer);
         // Nothing that is written counts before it is accepted below: an error, or a panic of the
         // encoder, leaves the queue as it was.
         let encoded = encode(&mut writer).map_err(EncodeError::Encode);
         let payload_len = writer.len();
         self.encode_len.note(payload_len);
-        let header = encoded.and_then(|()| Ok(conn.admit(payload_len, limits)?));
-        match header {
-            Ok(header) => {
-                conn.queue.ring.appended(start)[..HEADER_LEN].copy_from_slice(&header);
-                conn.queue.ring.accept_appended();
+        let completed =
+            encoded.and_then(|()| Ok(conn.complete(start, header_len, payload_len, limits)?));
+        match completed {
+            Ok(header_len) => {
+                self.header_len = header_len;
                 self.messages_sent += 1;
                 self.mark_dirty(slot);
                 Ok(())
@@ -295,6 +325,7 @@ impl Outlet {
         self.encode_len.age();
     }
 
+    #[inline]
     fn mark_dirty(&mut self, slot: u32) {
         let conn = &mut self.conns[slot as usize];
         if !conn.blocked && !std::mem::replace(&mut conn.dirty, true) {
@@ -309,14 +340,48 @@ impl Outbound {
         if self.gate == Gate::Open { Ok(()) } else { Err(SendError::Closing) }
     }
 
-    /// The header of a message that may be queued.
+    /// Makes a message of the payload that was appended behind `reserved` bytes, from `start` on. Returns the length of
+    /// its header.
     #[inline]
-    fn admit(&self, payload_len: usize, limits: &Limits) -> Result<[u8; HEADER_LEN], SendError> {
+    fn complete(
+        &mut self,
+        start: usize,
+        reserved: usize,
+        payload_len: usize,
+        limits: &Limits,
+    ) -> Result<usize, SendError> {
         self.admit_any()?;
-        let header = self.framing.header(payload_len, limits.frame_len_max)?;
-        if self.queue.len() + HEADER_LEN + payload_len > limits.send_queue_max {
+        let Some(header) = self.framer.prefix(payload_len) else {
+            return self.complete_framed(start, reserved, limits);
+        };
+        let header = header?;
+        self.admit(HEADER_LEN + payload_len, limits)?;
+        self.queue.ring.accept_appended(start, HEADER_LEN, &header, &[]);
+        Ok(HEADER_LEN)
+    }
+
+    /// The same in any framing.
+    #[inline(never)]
+    fn complete_framed(
+        &mut self,
+        start: usize,
+        reserved: usize,
+        limits: &Limits,
+    ) -> Result<usize, SendError> {
+        let payload = &self.queue.ring.appended(start)[reserved..];
+        let envelope = self.framer.encode(payload)?;
+        self.admit(envelope.len() + payload.len(), limits)?;
+        let header = envelope.header();
+        self.queue.ring.accept_appended(start, reserved, header, envelope.trailer());
+        Ok(header.len())
+    }
+
+    /// Whether a frame of this length is taken.
+    #[inline]
+    fn admit(&self, frame_len: usize, limits: &Limits) -> Result<(), SendError> {
+        if self.queue.len() + frame_len > limits.send_queue_max {
             return Err(SendError::Full);
         }
-        Ok(header)
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::batch::What;
 use crate::config::{ConnectOptions, ListenOptions};
 use crate::conn::{Card, Stage, Step};
 use crate::error::{ConnectFailure, Error};
-use crate::frame::Framing;
+use crate::frame::Framer;
 use crate::id::{ConnId, ListenerId};
 use crate::io::AcceptFailure;
 use crate::net::{MioNet, Net};
@@ -34,7 +34,7 @@ pub(super) struct Listeners<L> {
 #[derive(Debug)]
 struct Listener<L> {
     socket: L,
-    framing: Framing,
+    framer: Framer,
     is_ready: bool,
 }
 
@@ -86,7 +86,8 @@ impl<N: Net> Reactor<N> {
     /// # Errors
     ///
     /// [`Error::Addr`] for a text that is no address, [`Error::Listen`] if the system refuses: the port is
-    /// in use, or may not be used, or the address is not of this machine.
+    /// in use, or may not be used, or the address is not of this machine. [`Error::Config`] for a framing that
+    /// cannot work with the listener's or the builder's limits.
     pub fn listen<A: TryInto<Addr>>(&mut self, addr: A) -> Result<ListenerId, Error>
     where
         Error: From<A::Error>,
@@ -108,16 +109,16 @@ impl<N: Net> Reactor<N> {
         Error: From<A::Error>,
     {
         let addr = addr.try_into()?;
+        let framer = self.limits.framer(options.framing, options.frame_len_max)?;
         match self.net.listen(&addr, options, self.listeners.next_index()) {
-            Ok(socket) => Ok(self.add_listener(socket, options)),
+            Ok(socket) => Ok(self.add_listener(socket, framer)),
             Err(source) => Err(Error::Listen { addr, source }),
         }
     }
 
-    fn add_listener(&mut self, socket: N::Listener, options: &ListenOptions) -> ListenerId {
+    fn add_listener(&mut self, socket: N::Listener, framer: Framer) -> ListenerId {
         let id = ListenerId::new(self.listeners.next_index());
-        let framing = options.framing.unwrap_or(self.limits.framing);
-        self.listeners.all.push(Some(Listener { socket, framing, is_ready: false }));
+        self.listeners.all.push(Some(Listener { socket, framer, is_ready: false }));
         id
     }
 
@@ -148,7 +149,8 @@ impl<N: Net> Reactor<N> {
     ///
     /// # Errors
     ///
-    /// [`Error::Addr`] for a text that is no address, [`Error::ConnectionsMax`] at the limit.
+    /// [`Error::Addr`] for a text that is no address, [`Error::ConnectionsMax`] at the limit, [`Error::Config`] for
+    /// a framing that cannot work with the limits.
     pub fn connect<A: TryInto<Addr>>(&mut self, addr: A) -> Result<ConnId, Error>
     where
         Error: From<A::Error>,
@@ -170,14 +172,14 @@ impl<N: Net> Reactor<N> {
         Error: From<A::Error>,
     {
         let peer = addr.try_into()?;
+        let framer = self.limits.framer(options.framing, options.frame_len_max)?;
         if self.slots.len() >= self.limits.connections_max {
             return Err(Error::ConnectionsMax { limit: self.limits.connections_max });
         }
         self.counts.connects += 1;
         self.now = self.net.now(); // the game may have been busy since the last tick
         let connecting = self.net.connect(&peer, options, self.slots.vacant());
-        let framing = options.framing.unwrap_or(self.limits.framing);
-        let card = Card { peer, listener: None, framing, stage: Stage::Connecting };
+        let card = Card { peer, listener: None, framer, stage: Stage::Connecting };
         match connecting {
             Ok(socket) => {
                 let id = self.open(card, Some(socket));
@@ -195,14 +197,14 @@ impl<N: Net> Reactor<N> {
 
     /// Makes a slot and both halves for a new connection.
     fn open(&mut self, card: Card, socket: Option<N::Stream>) -> ConnId {
-        let (framing, established) = (card.framing, card.stage == Stage::Open);
+        let (framer, established) = (card.framer, card.stage == Stage::Open);
         let id = self.slots.insert(card);
         match id.slot() as usize {
             fresh if fresh == self.sockets.len() => self.sockets.push(socket),
             reused => self.sockets[reused] = socket,
         }
         self.inlet.open(id.slot());
-        self.outlet.open(id.slot(), framing, established);
+        self.outlet.open(id.slot(), framer, established);
         id
     }
 
@@ -252,9 +254,9 @@ impl<N: Net> Reactor<N> {
             self.accept_budget -= 1;
             match self.net.accept(&listener.socket) {
                 Ok((socket, peer)) => {
-                    let framing = listener.framing;
+                    let framer = listener.framer;
                     let listener = Some(ListenerId::new(index as u32));
-                    self.welcome(socket, Card { peer, listener, framing, stage: Stage::Open });
+                    self.welcome(socket, Card { peer, listener, framer, stage: Stage::Open });
                     self.listeners.shortage_until = None;
                 }
                 Err(error) => match AcceptFailure::of(&error) {
@@ -308,9 +310,10 @@ impl Reactor<MioNet> {
     /// [`Error::Listen`] if the system refuses to watch it.
     pub fn listen_std(&mut self, listener: std::net::TcpListener) -> Result<ListenerId, Error> {
         let unspecified = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+        let framer = self.limits.framer(None, None)?;
         let addr = Addr::Ip(listener.local_addr().unwrap_or(unspecified));
         match self.net.adopt(listener, self.listeners.next_index()) {
-            Ok(socket) => Ok(self.add_listener(socket, &ListenOptions::new())),
+            Ok(socket) => Ok(self.add_listener(socket, framer)),
             Err(source) => Err(Error::Listen { addr, source }),
         }
     }

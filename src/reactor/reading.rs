@@ -42,7 +42,7 @@ impl<N: Net> Reactor<N> {
         } else if slots.is_paused(slot) {
             return true; // it comes back when it is resumed
         } else {
-            inlet.serve(slots.id(slot), card.framing, limits, recv)
+            inlet.serve(slots.id(slot), &card.framer, limits, recv)
         };
         match turned {
             Turned::Idle => {}
