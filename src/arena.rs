@@ -44,6 +44,7 @@ impl Arena {
     }
 
     /// Kept bytes by position.
+    #[inline]
     pub(crate) fn get(&self, position: u32, len: u32) -> &[u8] {
         let start = position.wrapping_sub(self.base) as usize;
         debug_assert!(start + len as usize <= self.used);

@@ -18,6 +18,7 @@ pub(crate) struct Ring {
 impl Ring {
     // What is there. None of these changes anything.
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
@@ -26,6 +27,7 @@ impl Ring {
         self.len == 0
     }
 
+    #[inline]
     pub(crate) fn capacity(&self) -> usize {
         self.buf.capacity()
     }
@@ -35,6 +37,7 @@ impl Ring {
     }
 
     /// The live bytes in order; the second slice is empty unless the ring wraps.
+    #[inline]
     pub(crate) fn slices(&self) -> (&[u8], &[u8]) {
         let (head, end) = (self.head as usize, self.head as usize + self.len());
         if end <= self.capacity() {
@@ -59,10 +62,12 @@ impl Ring {
         assert!(bytes.len() <= self.free(), "a full ring takes no more");
         let capacity = self.capacity();
         let tail = self.head as usize + self.len();
-        if tail >= capacity {
+        if tail + bytes.len() <= capacity {
+            self.write(tail, bytes); // nearly always
+        } else if tail >= capacity {
             self.write(tail - capacity, bytes);
         } else {
-            let (first, wrapped) = bytes.split_at(bytes.len().min(capacity - tail));
+            let (first, wrapped) = bytes.split_at(capacity - tail);
             self.write(tail, first);
             self.write(0, wrapped);
         }
@@ -100,6 +105,7 @@ impl Ring {
     }
 
     /// How far into the buffer the live bytes reach.
+    #[inline]
     pub(crate) fn contiguous_end(&self) -> usize {
         self.head as usize + self.len()
     }
@@ -145,6 +151,7 @@ impl Ring {
     /// The buffer, cut behind the last live byte, to be appended to: what is appended becomes live
     /// with [`accept_appended`](Ring::accept_appended). The buffer may grow meanwhile. The ring must not
     /// wrap.
+    #[inline]
     pub(crate) fn appendable(&mut self) -> &mut Vec<u8> {
         debug_assert!(self.slices().1.is_empty());
         self.buf.truncate(self.head as usize + self.len());
@@ -176,6 +183,7 @@ impl Ring {
         self.check();
     }
 
+    #[inline]
     pub(crate) fn wraps(&self) -> bool {
         !self.slices().1.is_empty()
     }
@@ -194,7 +202,11 @@ impl Ring {
 }
 
 /// Writes over what is there at `at` and appends the rest.
+#[inline]
 fn overwrite(buf: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+    if at == buf.len() {
+        return buf.extend_from_slice(bytes);
+    }
     let over = bytes.len().min(buf.len() - at);
     buf[at..at + over].copy_from_slice(&bytes[..over]);
     buf.extend_from_slice(&bytes[over..]);

@@ -52,6 +52,7 @@ impl Queue {
     }
 
     /// Room for `len` further bytes behind the live ones, in one piece.
+    #[inline]
     pub(crate) fn reserve_appendable(&mut self, len: usize, pool: &mut Pool) {
         if self.ring.wraps() || self.ring.capacity() - self.ring.contiguous_end() < len {
             let larger = pool.take(self.ring.len() + len);
