@@ -98,6 +98,7 @@ mod config;
 mod conn;
 mod error;
 mod event;
+mod filter;
 mod frame;
 mod id;
 mod io;
@@ -115,10 +116,14 @@ mod timers;
 pub mod sim;
 
 pub use addr::{Addr, AddrError};
-pub use config::{Builder, ConnectOptions, Keepalive, ListenOptions, SendPolicy, SocketOptions};
+pub use config::{
+    AcceptPolicy, Builder, ConnectOptions, Keepalive, ListenOptions, Rate, RatePolicy, SendPolicy,
+    SocketOptions,
+};
 pub use conn::writer::FrameWriter;
 pub use error::{BadFrame, ConnectFailure, DisconnectReason, EncodeError, Error, SendError};
 pub use event::{Broadcast, Event, Events, Outbox, Tick, Wait};
+pub use filter::{AddrFilter, Prefix, PrefixError};
 pub use frame::Framing;
 pub use id::{ConnId, ListenerId};
 pub use map::ConnMap;

@@ -1,6 +1,7 @@
 //! The reactor: the phases of a tick, in order.
 
 mod admit;
+mod deadlines;
 mod ending;
 mod reading;
 mod sending;
@@ -18,11 +19,12 @@ use crate::conn::outbound::Outlet;
 use crate::conn::{Card, Stage};
 use crate::error::Error;
 use crate::event::{Events, Outbox, Tick, Wait};
+use crate::filter::{AddrFilter, Crowd};
 use crate::id::ConnId;
 use crate::net::{MioNet, Net, Readiness, Source};
 use crate::slots::Slots;
 use crate::stats::{Laps, Phase, Stats, TickReport};
-use crate::timers::{Due, Timers};
+use crate::timers::{Moment, Timers};
 
 /// A single-threaded TCP reactor: owns the sockets, does all I/O inside [`tick`](Reactor::tick).
 ///
@@ -51,6 +53,15 @@ pub struct Reactor<N: Net = MioNet> {
     reap: Vec<u32>,
     /// Clients that may still be accepted in this tick.
     accept_budget: usize,
+    /// Who may come in, and how many have from each address.
+    filter: AddrFilter,
+    crowd: Crowd,
+    /// Connections whose send failed for want of memory, and when they try again.
+    short_of_memory: Vec<ConnId>,
+    resend_at: Option<Instant>,
+    /// Nobody comes any more, and who is left goes at this moment.
+    is_shut: bool,
+    shutdown_at: Option<Moment>,
     /// What the poller reported, for one pass.
     reports: Vec<Readiness>,
     /// The time, as read at the start of a tick and once in each service pass: all of a pass agrees on it.
@@ -111,11 +122,17 @@ impl<N: Net> Reactor<N> {
             outlet: Outlet::default(),
             sockets: Vec::new(),
             listeners: Listeners::default(),
-            timers: Timers::default(),
+            timers: Timers::new(now),
             announcements: VecDeque::new(),
             half_closed: Vec::new(),
             reap: Vec::new(),
             accept_budget: 0,
+            filter: AddrFilter::new(),
+            crowd: Crowd::default(),
+            short_of_memory: Vec::new(),
+            resend_at: None,
+            is_shut: false,
+            shutdown_at: None,
             reports: Vec::new(),
             now,
             trim_at: now + TRIM_PERIOD,
@@ -141,7 +158,7 @@ impl<N: Net> Reactor<N> {
     /// ends at most that connection, with an event.
     pub fn tick(&mut self, wait: Wait) -> Result<Tick<'_>, Error> {
         self.counts.ticks += 1;
-        self.now = self.net.now();
+        self.set_now(self.net.now());
         self.laps = self.limits.phase_times.then(|| Laps::start(self.now));
         self.release();
         let carried_over = self.inlet.batch.remaining();
@@ -196,7 +213,7 @@ impl<N: Net> Reactor<N> {
     fn service(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
         self.counts.polls += 1;
         self.net.wait(timeout, &mut self.reports).map_err(Error::Poller)?;
-        self.now = self.net.now();
+        self.set_now(self.net.now());
         self.lap(Phase::Wait);
         self.note_reports();
         self.flush_dirty();
@@ -219,12 +236,19 @@ impl<N: Net> Reactor<N> {
         if is_busy {
             return Some(Duration::ZERO);
         }
-        let has_room = self.slots.len() < self.limits.connections_max;
-        [deadline, self.timers.next(), self.listeners.next(self.now, has_room)]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|moment| moment.saturating_duration_since(self.now))
+        let until = deadline.into_iter().chain(self.next_timer()).min();
+        until.map(|moment| moment.saturating_duration_since(self.now))
+    }
+
+    /// When something is to be done that no report of the poller will call for.
+    fn next_timer(&self) -> Option<Instant> {
+        let accept = self.listeners.next(self.now, self.has_accept_room());
+        [self.timers.next(), self.resend_at, accept].into_iter().flatten().min()
+    }
+
+    fn set_now(&mut self, now: Instant) {
+        self.now = now;
+        self.timers.set_now(now);
     }
 
     /// Ends a phase, if somebody wants to know how long it took.
@@ -303,20 +327,6 @@ impl<N: Net> Reactor<N> {
         }
     }
 
-    /// Acts on deadlines that have passed.
-    fn expire(&mut self) {
-        while let Some((id, due)) = self.timers.pop(self.now) {
-            let Some(slot) = self.slots.find(id) else {
-                continue; // the connection is long gone
-            };
-            match due {
-                Due::Connect => self.connect_deadline(slot),
-                Due::Close => self.close_deadline(slot),
-                Due::Resend => self.outlet.retry(slot),
-            }
-        }
-    }
-
     /// The outbox outside of a tick: for what the game has to say after its step.
     pub fn outbox(&mut self) -> Outbox<'_> {
         Outbox::new(&mut self.outlet, &self.slots, &self.limits)
@@ -328,7 +338,7 @@ impl<N: Net> Reactor<N> {
     /// Each tick begins with a flush, so call this only where something is to leave before.
     pub fn flush(&mut self) {
         if !self.outlet.requests.is_empty() {
-            self.now = self.net.now();
+            self.set_now(self.net.now());
             self.carry_out_requests();
         }
         self.flush_dirty();
@@ -356,6 +366,9 @@ impl<N: Net> Reactor<N> {
             bytes_sent: self.outlet.bytes_sent,
             messages_sent: self.outlet.messages_sent,
             messages_refused: self.outlet.messages_refused,
+            messages_superseded: self.outlet.messages_superseded,
+            bytes_queued: self.outlet.queued_in_all(),
+            bytes_unfinished: self.inlet.held(),
             bytes_pooled: self.inlet.pool.bytes() + self.outlet.pool.bytes(),
             ..self.counts
         }

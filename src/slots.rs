@@ -87,6 +87,11 @@ impl<T> Slots<T> {
         self.slab[slot as usize].as_mut().expect("the slot is live")
     }
 
+    /// The live slots at this moment.
+    pub(crate) fn live(&self) -> Vec<u32> {
+        self.slab.iter().filter(|(_, entry)| entry.is_some()).map(|(slot, _)| slot as u32).collect()
+    }
+
     #[inline]
     pub(crate) fn is_muted(&self, slot: u32) -> bool {
         self.has(slot, MUTED)

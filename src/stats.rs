@@ -17,6 +17,8 @@ pub struct Stats {
     pub accepted: u64,
     /// Accepts that failed: clients that were gone, and shortages of descriptors or memory.
     pub accept_failures: u64,
+    /// Clients that were accepted and closed: not admitted, or no room.
+    pub turned_away: u64,
     /// Outgoing connections begun.
     pub connects: u64,
     /// Connections, incoming and outgoing, that are over.
@@ -35,6 +37,12 @@ pub struct Stats {
     pub messages_sent: u64,
     /// Messages refused.
     pub messages_refused: u64,
+    /// Messages that a newer one of their kind replaced before they left.
+    pub messages_superseded: u64,
+    /// Bytes that wait to be sent, on all connections.
+    pub bytes_queued: usize,
+    /// Bytes of frames that are not complete, or wait for their turn, on all connections.
+    pub bytes_unfinished: usize,
     /// Received bytes that were copied a second time: frames that had not arrived whole.
     pub bytes_moved: u64,
     /// Bytes of buffers that lie unused in the pools.

@@ -12,7 +12,7 @@ const FLOORS: &[&[&str]] = &[
     &["event"],
     &["conn", "net", "sim"],
     &["config"],
-    &["pool", "ring", "arena", "batch", "frame", "slots", "timers", "map"],
+    &["pool", "ring", "arena", "batch", "frame", "slots", "timers", "map", "filter"],
     &["error", "addr", "id", "io", "stats"],
 ];
 

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use super::queue::{Queue, SLICES_MAX, Spares};
 use super::writer::{FrameWriter, LenHint};
 use crate::config::{Limits, SendPolicy};
-use crate::error::{DisconnectReason, EncodeError, SendError};
+use crate::error::{DisconnectReason, SendError};
 use crate::frame::{Framing, HEADER_LEN};
 use crate::id::ConnId;
 use crate::io::is_shortage;
 use crate::pool::Pool;
+use crate::timers::Moment;
 
 /// What one connection has to send.
 #[derive(Debug)]
@@ -25,6 +26,16 @@ pub(crate) struct Outbound {
     blocked: bool,
     /// The last send was short; the next flush tries once more before it waits for writable.
     short: bool,
+    /// The queue has risen above the high water mark, and not fallen to the low one since.
+    is_high: bool,
+    /// The queue is above the soft limit, since `soft_since` once a flush has seen it.
+    is_over: bool,
+    /// It has been so for too long: messages are refused until it is not.
+    is_choked: bool,
+    /// Something waits, and the socket has taken nothing since `moved`.
+    is_stalled: bool,
+    soft_since: Moment,
+    moved: Moment,
 }
 
 /// Whether messages are taken.
@@ -44,6 +55,37 @@ pub(crate) enum Request {
     End(DisconnectReason),
     /// To go on reading after a pause.
     Resume,
+    /// A send queue has risen above a mark or a limit: to be seen to.
+    Risen,
+}
+
+/// Why a message is not taken. The game hears of it as a [`SendError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The connection's own limit.
+    QueueFull,
+    /// The limit of all together.
+    MemoryFull,
+    /// The soft limit, for too long.
+    Choked,
+    Other(SendError),
+}
+
+impl From<Refusal> for SendError {
+    fn from(refusal: Refusal) -> SendError {
+        match refusal {
+            Refusal::QueueFull | Refusal::MemoryFull | Refusal::Choked => SendError::Full,
+            Refusal::Other(error) => error,
+        }
+    }
+}
+
+/// What a deadline of a sending half means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendDue {
+    /// No further messages until the queue is within its soft limit.
+    Choke,
+    End(DisconnectReason),
 }
 
 /// The sending halves of all connections: what an outbox borrows.
@@ -56,9 +98,12 @@ pub(crate) struct Outlet {
     /// Who has something to send and may try.
     dirty: Vec<u32>,
     spares: Spares,
+    /// Bytes that wait on all connections together.
+    queued: usize,
     encode_len: LenHint,
     pub(crate) messages_sent: u64,
     pub(crate) messages_refused: u64,
+    pub(crate) messages_superseded: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) sends: u64,
 }
@@ -73,7 +118,7 @@ pub(crate) enum Flushed {
     /// The system is short of memory: nothing will tell when to go on.
     Shortage,
     /// Nothing can leave any more; what was queued is gone.
-    Failed(io::ErrorKind),
+    Failed,
 }
 
 impl Outlet {
@@ -86,6 +131,12 @@ impl Outlet {
             dirty: false,
             blocked: !established,
             short: false,
+            is_high: false,
+            is_over: false,
+            is_choked: false,
+            is_stalled: false,
+            soft_since: Moment::default(),
+            moved: Moment::default(),
         };
         match slot as usize {
             fresh if fresh == self.conns.len() => self.conns.push(conn),
@@ -119,7 +170,13 @@ impl Outlet {
     pub(crate) fn end(&mut self, slot: u32) {
         let conn = &mut self.conns[slot as usize];
         conn.gate = Gate::Shut;
+        self.queued -= conn.queue.len();
         conn.queue.clear(&mut self.pool, &mut self.spares);
+    }
+
+    /// Bytes that wait on all connections together.
+    pub(crate) fn queued_in_all(&self) -> usize {
+        self.queued
     }
 
     // Queueing: no system call, all or nothing.
@@ -128,46 +185,70 @@ impl Outlet {
     #[inline]
     pub(crate) fn send(
         &mut self,
-        slot: u32,
+        id: ConnId,
         payload: &[u8],
         limits: &Limits,
-    ) -> Result<(), SendError> {
-        let conn = &mut self.conns[slot as usize];
-        let header = conn.admit(payload.len(), limits)?;
+    ) -> Result<(), Refusal> {
+        let conn = &mut self.conns[id.slot() as usize];
+        let header = conn.admit(payload.len(), self.queued, limits)?;
         conn.queue.reserve(HEADER_LEN + payload.len(), &mut self.pool);
         conn.queue.ring.push(&header);
         conn.queue.ring.push(payload);
-        self.messages_sent += 1;
-        self.mark_dirty(slot);
+        self.sent(id, HEADER_LEN + payload.len(), limits);
         Ok(())
     }
 
     /// Queues one message whose payload other connections share.
     pub(crate) fn send_shared(
         &mut self,
-        slot: u32,
+        id: ConnId,
         payload: &Bytes,
         limits: &Limits,
-    ) -> Result<(), SendError> {
-        let conn = &mut self.conns[slot as usize];
-        let header = conn.admit(payload.len(), limits)?;
+    ) -> Result<(), Refusal> {
+        let conn = &mut self.conns[id.slot() as usize];
+        let header = conn.admit(payload.len(), self.queued, limits)?;
         conn.queue.reserve(HEADER_LEN, &mut self.pool);
         conn.queue.ring.push(&header);
         conn.queue.push_shared(payload.clone(), &mut self.spares);
-        self.messages_sent += 1;
-        self.mark_dirty(slot);
+        self.sent(id, HEADER_LEN + payload.len(), limits);
+        Ok(())
+    }
+
+    /// Queues one message in place of an older one of the same kind that has not begun to leave.
+    pub(crate) fn send_latest(
+        &mut self,
+        id: ConnId,
+        kind: u32,
+        payload: &[u8],
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        let conn = &mut self.conns[id.slot() as usize];
+        let superseded = conn.queue.latest_len(kind);
+        let freed = superseded.unwrap_or(0);
+        let header = conn.admit_after(freed, payload.len(), self.queued, limits)?;
+        if superseded.is_some() {
+            conn.queue.remove_latest(kind, &mut self.pool);
+            self.messages_superseded += 1;
+            self.queued -= freed;
+        }
+        let mut frame = self.pool.take(HEADER_LEN + payload.len());
+        frame.clear();
+        frame.extend_from_slice(&header);
+        frame.extend_from_slice(payload);
+        conn.queue.push_latest(kind, frame, &mut self.spares);
+        self.sent(id, HEADER_LEN + payload.len(), limits);
         Ok(())
     }
 
     /// Queues one message that `encode` writes straight into the connection's ring.
     pub(crate) fn send_encoded<E>(
         &mut self,
-        slot: u32,
+        id: ConnId,
         limits: &Limits,
         encode: impl FnOnce(&mut FrameWriter<'_>) -> Result<(), E>,
-    ) -> Result<(), EncodeError<E>> {
-        let conn = &mut self.conns[slot as usize];
-        conn.admit_any()?;
+    ) -> Result<(), Result<E, Refusal>> {
+        let conn = &mut self.conns[id.slot() as usize];
+        conn.admit_any().map_err(Err)?;
         conn.queue.reserve_appendable(HEADER_LEN + self.encode_len.get(), &mut self.pool);
         let buffer = conn.queue.ring.appendable();
         let start = buffer.len();
@@ -175,16 +256,16 @@ impl Outlet {
         let mut writer = FrameWriter::new(buffer);
         // Nothing that is written counts before it is accepted below: an error, or a panic of the
         // encoder, leaves the queue as it was.
-        let encoded = encode(&mut writer).map_err(EncodeError::Encode);
+        let encoded = encode(&mut writer).map_err(Ok);
         let payload_len = writer.len();
         self.encode_len.note(payload_len);
-        let header = encoded.and_then(|()| Ok(conn.admit(payload_len, limits)?));
+        let header =
+            encoded.and_then(|()| conn.admit(payload_len, self.queued, limits).map_err(Err));
         match header {
             Ok(header) => {
                 conn.queue.ring.appended(start)[..HEADER_LEN].copy_from_slice(&header);
                 conn.queue.ring.accept_appended();
-                self.messages_sent += 1;
-                self.mark_dirty(slot);
+                self.sent(id, HEADER_LEN + payload_len, limits);
                 Ok(())
             }
             Err(error) => {
@@ -197,14 +278,91 @@ impl Outlet {
     }
 
     /// Counts a refused message. Returns whether it is the end of its connection.
-    pub(crate) fn refuse(&mut self, id: ConnId, error: SendError, limits: &Limits) -> bool {
+    pub(crate) fn refuse(&mut self, id: ConnId, refusal: Refusal, limits: &Limits) -> bool {
         self.messages_refused += 1;
-        let ends = error == SendError::Full && limits.send_policy == SendPolicy::Disconnect;
+        let reason = match refusal {
+            Refusal::QueueFull => DisconnectReason::SendQueueFull,
+            Refusal::MemoryFull => DisconnectReason::MemoryLimit,
+            Refusal::Choked | Refusal::Other(_) => return false,
+        };
+        let ends = limits.send_policy == SendPolicy::Disconnect;
         if ends {
             self.shut(id.slot());
-            self.requests.push((id, Request::End(DisconnectReason::SendQueueFull)));
+            self.requests.push((id, Request::End(reason)));
         }
         ends
+    }
+
+    /// Notes that a frame of this length has been queued.
+    #[inline]
+    fn sent(&mut self, id: ConnId, len: usize, limits: &Limits) {
+        self.messages_sent += 1;
+        self.queued += len;
+        self.mark_dirty(id.slot());
+        if self.conns[id.slot() as usize].queue.len() > limits.send_watch {
+            self.watch(id, limits);
+        }
+    }
+
+    #[cold]
+    fn watch(&mut self, id: ConnId, limits: &Limits) {
+        let conn = &mut self.conns[id.slot() as usize];
+        let len = conn.queue.len();
+        let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
+        let is_over = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
+        if (is_high && !conn.is_high) || (is_over && !conn.is_over) {
+            self.requests.push((id, Request::Risen));
+        }
+    }
+
+    // Marks and deadlines.
+
+    /// Sees to a queue that has risen. Returns whether it is above the high water mark for the first time.
+    pub(crate) fn note_risen(&mut self, slot: u32, limits: &Limits, now: Moment) -> bool {
+        let conn = &mut self.conns[slot as usize];
+        let len = conn.queue.len();
+        if limits.send_queue_soft.is_some_and(|soft| len > soft.bytes) && !conn.is_over {
+            (conn.is_over, conn.soft_since) = (true, now);
+        }
+        let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
+        is_high && !std::mem::replace(&mut conn.is_high, true)
+    }
+
+    /// Sees to a queue that has fallen. Returns whether it is at the low water mark again.
+    pub(crate) fn note_fallen(&mut self, slot: u32, limits: &Limits) -> bool {
+        let conn = &mut self.conns[slot as usize];
+        let len = conn.queue.len();
+        if limits.send_queue_soft.is_some_and(|soft| len <= soft.bytes) {
+            (conn.is_over, conn.is_choked) = (false, false);
+        }
+        let is_low = limits.water_marks.is_some_and(|marks| len <= marks.low);
+        is_low && std::mem::take(&mut conn.is_high)
+    }
+
+    /// What is due next, and when.
+    pub(crate) fn deadline(&self, slot: u32, limits: &Limits) -> Option<(Moment, SendDue)> {
+        let conn = &self.conns[slot as usize];
+        let stall = limits.timeouts.write_stall.filter(|_| conn.is_stalled);
+        let stall =
+            stall.map(|span| (conn.moved.after(span), SendDue::End(DisconnectReason::WriteStall)));
+        let is_over = conn.is_over && !conn.is_choked && conn.gate == Gate::Open;
+        let soft = limits.send_queue_soft.filter(|_| is_over);
+        let soft = soft.map(|soft| {
+            let due = match soft.policy {
+                SendPolicy::Error => SendDue::Choke,
+                SendPolicy::Disconnect => SendDue::End(DisconnectReason::SendQueueFull),
+            };
+            (conn.soft_since.after(soft.span), due)
+        });
+        match (stall, soft) {
+            (Some(stall), Some(soft)) => Some(if soft.0.is_before(stall.0) { soft } else { stall }),
+            (stall, soft) => stall.or(soft),
+        }
+    }
+
+    /// Takes no further messages until the queue is within its soft limit.
+    pub(crate) fn choke(&mut self, slot: u32) {
+        self.conns[slot as usize].is_choked = true;
     }
 
     // Flushing.
@@ -245,6 +403,7 @@ impl Outlet {
     pub(crate) fn flush(
         &mut self,
         slot: u32,
+        now: Moment,
         mut send: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> Flushed {
         let conn = &mut self.conns[slot as usize];
@@ -255,7 +414,9 @@ impl Outlet {
             match send(&slices[..count]) {
                 Ok(sent) => {
                     self.bytes_sent += sent as u64;
-                    conn.queue.consume(sent, &mut self.spares);
+                    self.queued -= sent;
+                    conn.queue.consume(sent, &mut self.pool, &mut self.spares);
+                    conn.note_progress(sent, now);
                     if sent < offered {
                         // One more try costs little and saves a wake-up where the room was only just
                         // freed; after that the socket has to say so.
@@ -272,18 +433,20 @@ impl Outlet {
                     io::ErrorKind::Interrupted => {}
                     io::ErrorKind::WouldBlock => {
                         (conn.blocked, conn.short) = (true, false);
+                        conn.note_progress(0, now);
                         return Flushed::Some;
                     }
                     _ if is_shortage(&error) => return Flushed::Shortage,
                     kind => {
                         conn.gate = Gate::Failed(kind);
+                        self.queued -= conn.queue.len();
                         conn.queue.clear(&mut self.pool, &mut self.spares);
-                        return Flushed::Failed(kind);
+                        return Flushed::Failed;
                     }
                 },
             }
         }
-        conn.short = false;
+        (conn.short, conn.is_stalled) = (false, false);
         self.pool.put(conn.queue.ring.release());
         Flushed::All
     }
@@ -305,18 +468,50 @@ impl Outlet {
 
 impl Outbound {
     /// Whether any message is taken.
-    fn admit_any(&self) -> Result<(), SendError> {
-        if self.gate == Gate::Open { Ok(()) } else { Err(SendError::Closing) }
+    fn admit_any(&self) -> Result<(), Refusal> {
+        if self.gate == Gate::Open { Ok(()) } else { Err(Refusal::Other(SendError::Closing)) }
     }
 
-    /// The header of a message that may be queued.
+    /// The header of a message that may be queued, where `in_all` bytes wait on all connections.
     #[inline]
-    fn admit(&self, payload_len: usize, limits: &Limits) -> Result<[u8; HEADER_LEN], SendError> {
+    fn admit(
+        &self,
+        payload_len: usize,
+        in_all: usize,
+        limits: &Limits,
+    ) -> Result<[u8; HEADER_LEN], Refusal> {
+        self.admit_after(0, payload_len, in_all, limits)
+    }
+
+    /// As [`admit`](Self::admit), where `freed` of the queued bytes make room.
+    #[inline]
+    fn admit_after(
+        &self,
+        freed: usize,
+        payload_len: usize,
+        in_all: usize,
+        limits: &Limits,
+    ) -> Result<[u8; HEADER_LEN], Refusal> {
         self.admit_any()?;
-        let header = self.framing.header(payload_len, limits.frame_len_max)?;
-        if self.queue.len() + HEADER_LEN + payload_len > limits.send_queue_max {
-            return Err(SendError::Full);
+        let header = self.framing.header(payload_len, limits.frame_len_max);
+        let header = header.map_err(Refusal::Other)?;
+        let added = HEADER_LEN + payload_len;
+        if self.queue.len() - freed + added > limits.send_queue_max {
+            return Err(Refusal::QueueFull);
+        }
+        if in_all - freed + added > limits.buffered_max {
+            return Err(Refusal::MemoryFull);
+        }
+        if self.is_choked {
+            return Err(Refusal::Choked);
         }
         Ok(header)
+    }
+
+    /// Notes that the socket has taken so much, and has no room for what is left.
+    fn note_progress(&mut self, sent: usize, now: Moment) {
+        if sent > 0 || !self.is_stalled {
+            (self.is_stalled, self.moved) = (true, now);
+        }
     }
 }
