@@ -175,7 +175,7 @@ pub enum DisconnectReason {
         /// The payload length that the peer announced, in bytes.
         declared: u64,
         /// The largest payload length that this connection takes, in bytes.
-        limit: usize,
+        limit: u32,
     },
     /// The peer sent a frame that its framing forbids.
     BadFrame(BadFrame),

@@ -49,7 +49,7 @@ impl Framing {
         if u64::from(declared) > payload_len_max as u64 {
             return Parsed::Bad(DisconnectReason::FrameTooLarge {
                 declared: u64::from(declared),
-                limit: payload_len_max,
+                limit: payload_len_max as u32,
             });
         }
         if declared == 0 && self == Framing::Telepathy {

@@ -2,14 +2,22 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use crate::id::ConnId;
 
 /// A moment, in milliseconds of the reactor's clock, modulo 2^32: small, since every connection holds
-/// a few. Moments can be told apart up to [`TIMEOUT_MAX`] from each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moment(u32);
+/// a few. Moments can be told apart up to [`TIMEOUT_MAX`] from each other. There is none at 0, for which the next stands in,
+/// so that having no moment takes no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment(NonZeroU32);
+
+impl Default for Moment {
+    fn default() -> Moment {
+        Moment::at(0)
+    }
+}
 
 /// A length of time, in milliseconds, at most [`TIMEOUT_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,18 +27,22 @@ pub(crate) struct Span(u32);
 pub(crate) const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
 impl Moment {
+    fn at(millis: u32) -> Moment {
+        Moment(NonZeroU32::new(millis).unwrap_or(NonZeroU32::MIN))
+    }
+
     pub(crate) fn after(self, span: Span) -> Moment {
-        Moment(self.0.wrapping_add(span.0))
+        Moment::at(self.0.get().wrapping_add(span.0))
     }
 
     /// Whether this moment is before `other`.
     pub(crate) fn is_before(self, other: Moment) -> bool {
-        (self.0.wrapping_sub(other.0) as i32) < 0
+        (self.since(other) as i32) < 0
     }
 
     /// Milliseconds since `earlier`.
     pub(crate) fn since(self, earlier: Moment) -> u32 {
-        self.0.wrapping_sub(earlier.0)
+        self.0.get().wrapping_sub(earlier.0.get())
     }
 
     /// The earlier of two.
@@ -73,16 +85,16 @@ impl Timers {
 
     /// The present moment, rounded down: for what has passed.
     pub(crate) fn now(&self) -> Moment {
-        Moment(self.now as u32)
+        Moment::at(self.now as u32)
     }
 
     /// The present moment, rounded up: for what begins.
     pub(crate) fn begin(&self) -> Moment {
-        Moment(self.now as u32 + 1)
+        Moment::at((self.now as u32).wrapping_add(1))
     }
 
     pub(crate) fn set(&mut self, at: Moment, id: ConnId) {
-        let from_now = i64::from(at.0.wrapping_sub(self.now as u32) as i32);
+        let from_now = i64::from(at.0.get().wrapping_sub(self.now as u32) as i32);
         self.heap.push(Reverse((self.now.saturating_add_signed(from_now), id)));
     }
 
@@ -98,7 +110,7 @@ impl Timers {
         if *at > self.now {
             return None;
         }
-        self.heap.pop().map(|Reverse((at, id))| (Moment(at as u32), id))
+        self.heap.pop().map(|Reverse((at, id))| (Moment::at(at as u32), id))
     }
 }
 
@@ -118,13 +130,14 @@ mod tests {
     fn deadlines_come_up_in_order_and_not_early() {
         let start = Instant::now();
         let mut timers = Timers::new(start);
+        timers.set_now(start + Duration::from_millis(1));
         let now = timers.now();
         for millis in [30, 10, 20] {
-            timers.set(now.after(ms(millis)), id(millis));
+            timers.set(now.after(ms(millis - 1)), id(millis));
         }
         assert_eq!(timers.next(), Some(start + Duration::from_millis(10)));
         let mut due = Vec::new();
-        for millis in 0..40 {
+        for millis in 1..40 {
             timers.set_now(start + Duration::from_millis(millis));
             while let Some((_, id)) = timers.pop() {
                 due.push((millis, id));
@@ -136,9 +149,9 @@ mod tests {
 
     #[test]
     fn moments_keep_their_order_across_the_wrap() {
-        let before = Moment(u32::MAX - 5);
+        let before = Moment::at(u32::MAX - 5);
         let after = before.after(ms(10));
-        assert_eq!(after, Moment(4));
+        assert_eq!(after, Moment::at(4));
         assert!(before.is_before(after) && !after.is_before(before) && !before.is_before(before));
         assert_eq!(after.since(before), 10);
         assert_eq!(after.min(before), before);
@@ -152,6 +165,11 @@ mod tests {
         assert_eq!(timers.next(), Some(start + up + Duration::from_millis(10)));
         timers.set_now(start + up + Duration::from_millis(10));
         assert_eq!(timers.pop(), Some((at, id(1))));
+    }
+
+    #[test]
+    fn having_no_moment_takes_no_room() {
+        assert_eq!(size_of::<Option<Moment>>(), 4);
     }
 
     #[test]

@@ -22,7 +22,7 @@ struct Bucket {
 
 impl Throttle {
     /// Full buckets, if there is any rate to keep.
-    pub(crate) fn new(limits: &Limits, now: Moment) -> Option<Box<Throttle>> {
+    pub(crate) fn new(limits: &Limits, now: Moment) -> Option<Throttle> {
         let bucket = |rate: Option<Rate>| Bucket {
             level: rate.map_or(0, |rate| u64::from(rate.burst) * TOKEN),
             filled: now,
@@ -30,7 +30,7 @@ impl Throttle {
         let is_limited = limits.message_rate.is_some() || limits.byte_rate.is_some();
         is_limited.then(|| {
             let (messages, bytes) = (bucket(limits.message_rate), bucket(limits.byte_rate));
-            Box::new(Throttle { messages, bytes, until: None })
+            Throttle { messages, bytes, until: None }
         })
     }
 

@@ -36,7 +36,6 @@ pub(crate) struct Inbound {
     heard: Moment,
     /// When the first byte of its unfinished frame came.
     frame_begun: Moment,
-    throttle: Option<Box<Throttle>>,
 }
 
 /// What is known of a connection's input.
@@ -72,6 +71,8 @@ pub(crate) struct Inlet {
     pub(crate) batch: Batch,
     pub(crate) pool: Pool,
     conns: Vec<Inbound>,
+    /// The rates of all connections; empty where none is set.
+    throttles: Vec<Throttle>,
     /// Who may have something to read, in turn.
     ready: VecDeque<u32>,
     /// Whose ring lies in the batch.
@@ -137,6 +138,7 @@ impl Inlet {
             batch: Batch::default(),
             pool: Pool::default(),
             conns: Vec::new(),
+            throttles: Vec::new(),
             ready: VecDeque::new(),
             lending: Vec::new(),
             tick: 0,
@@ -150,12 +152,13 @@ impl Inlet {
 
     /// Makes the half of a new connection. Nothing is known to be readable.
     pub(crate) fn open(&mut self, slot: u32, limits: &Limits, now: Moment) {
-        let conn = Inbound {
-            last: self.batch.next_number(),
-            heard: now,
-            throttle: Throttle::new(limits, now),
-            ..Inbound::default()
-        };
+        let conn = Inbound { last: self.batch.next_number(), heard: now, ..Inbound::default() };
+        if let Some(throttle) = Throttle::new(limits, now) {
+            match slot as usize {
+                fresh if fresh == self.throttles.len() => self.throttles.push(throttle),
+                reused => self.throttles[reused] = throttle,
+            }
+        }
         match slot as usize {
             fresh if fresh == self.conns.len() => self.conns.push(conn),
             reused => self.conns[reused] = conn,
@@ -230,7 +233,7 @@ impl Inlet {
     /// Whether a connection has a deadline that it did not have when it was accepted.
     pub(crate) fn has_deadline(&self, slot: u32) -> bool {
         let conn = &self.conns[slot as usize];
-        conn.has_partial() || conn.throttle.as_ref().is_some_and(|it| it.until.is_some())
+        conn.has_partial() || self.rest_until(slot).is_some()
     }
 
     /// What is due next, and when.
@@ -239,7 +242,7 @@ impl Inlet {
         if conn.intake.end.is_some() {
             return None;
         }
-        let rest = conn.throttle.as_ref().and_then(|throttle| throttle.until);
+        let rest = self.rest_until(slot);
         let idle = timeouts.idle.map(|span| conn.heard.after(span));
         let frame = timeouts.frame.filter(|_| conn.has_partial());
         let frame = frame.map(|span| conn.frame_begun.after(span));
@@ -272,10 +275,15 @@ impl Inlet {
 
     /// Ends a connection's rest.
     pub(crate) fn end_rest(&mut self, slot: u32) {
-        if let Some(throttle) = &mut self.conns[slot as usize].throttle {
+        if let Some(throttle) = self.throttles.get_mut(slot as usize) {
             throttle.until = None;
         }
         self.resume(slot);
+    }
+
+    /// Until when a connection rests, having used up its rate.
+    fn rest_until(&self, slot: u32) -> Option<Moment> {
+        self.throttles.get(slot as usize)?.until
     }
 
     /// Bytes that lie in rings.
@@ -343,10 +351,10 @@ impl Inlet {
         if quota.frames == 0 || conn.lent > 0 {
             return Turned::Again;
         }
-        let is_paced = conn.throttle.is_some() && limits.rate_policy == RatePolicy::Pause;
-        if is_paced && !conn.keep_pace(&mut quota, visit) {
+        if limits.rate_policy == RatePolicy::Pause && !self.keep_pace(&mut quota, visit) {
             return Turned::Throttled;
         }
+        let conn = &self.conns[visit.id.slot() as usize];
         let before = conn.intake.turn;
         let turned = if conn.backlog || conn.ring.len() > TAIL_LEN_MAX {
             self.serve_in_ring(visit, quota, recv)
@@ -354,6 +362,24 @@ impl Inlet {
             self.serve_in_arena(visit, quota, recv)
         };
         self.account(visit, before, turned)
+    }
+
+    /// Cuts the quota to what the connection's rates allow now. Returns whether that is anything.
+    fn keep_pace(&mut self, quota: &mut Quota, visit: &Visit<'_>) -> bool {
+        let slot = visit.id.slot() as usize;
+        let Some(throttle) = self.throttles.get_mut(slot) else {
+            return true;
+        };
+        let (frames, bytes) = throttle.allowance(visit.limits, visit.now);
+        quota.frames = quota.frames.min(frames);
+        quota.bytes = quota.bytes.min(bytes);
+        // What has been received already is paid for.
+        let is_enough = frames > 0 && (bytes > 0 || self.conns[slot].backlog);
+        throttle.until = None;
+        if !is_enough {
+            throttle.rest(visit.limits);
+        }
+        is_enough
     }
 
     /// Notes what a turn has brought, and whether that was within the connection's rates.
@@ -367,7 +393,7 @@ impl Inlet {
         if bytes > 0 {
             conn.heard = visit.now;
         }
-        let Some(throttle) = &mut conn.throttle else {
+        let Some(throttle) = self.throttles.get_mut(visit.id.slot() as usize) else {
             return turned;
         };
         let is_within = throttle.take(visit.limits, frames, bytes);
@@ -492,23 +518,6 @@ impl Inlet {
 }
 
 impl Inbound {
-    /// Cuts the quota to what the connection's rates allow now. Returns whether that is anything.
-    fn keep_pace(&mut self, quota: &mut Quota, visit: &Visit<'_>) -> bool {
-        let Some(throttle) = &mut self.throttle else {
-            return true;
-        };
-        let (frames, bytes) = throttle.allowance(visit.limits, visit.now);
-        quota.frames = quota.frames.min(frames);
-        quota.bytes = quota.bytes.min(bytes);
-        // What has been received already is paid for.
-        let is_enough = frames > 0 && (bytes > 0 || self.backlog);
-        throttle.until = None;
-        if !is_enough {
-            throttle.rest(visit.limits);
-        }
-        is_enough
-    }
-
     /// Whether a frame has begun to come and is not complete.
     fn has_partial(&self) -> bool {
         self.ring.len() > self.lent as usize && !self.backlog

@@ -22,20 +22,35 @@ pub(crate) struct Outbound {
     gate: Gate,
     /// It stands in the dirty list.
     dirty: bool,
-    /// The socket has no room: nothing is sent before it says writable.
-    blocked: bool,
-    /// The last send was short; the next flush tries once more before it waits for writable.
-    short: bool,
+    room: Room,
     /// The queue has risen above the high water mark, and not fallen to the low one since.
     is_high: bool,
-    /// The queue is above the soft limit, since `soft_since` once a flush has seen it.
-    is_over: bool,
-    /// It has been so for too long: messages are refused until it is not.
-    is_choked: bool,
+    soft: SoftLimit,
     /// Something waits, and the socket has taken nothing since `moved`.
     is_stalled: bool,
     soft_since: Moment,
     moved: Moment,
+}
+
+/// Whether the socket takes more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// As far as is known.
+    Some,
+    /// The last send was short; the next flush tries once more before it waits for writable.
+    Short,
+    /// Nothing is sent before the socket says writable.
+    None,
+}
+
+/// How the queue stands to its soft limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SoftLimit {
+    Within,
+    /// Above it, since `soft_since`.
+    Above,
+    /// Above it for too long: messages are refused until it is within again.
+    Choked,
 }
 
 /// Whether messages are taken.
@@ -129,11 +144,9 @@ impl Outlet {
             framing,
             gate: Gate::Open,
             dirty: false,
-            blocked: !established,
-            short: false,
+            room: if established { Room::Some } else { Room::None },
             is_high: false,
-            is_over: false,
-            is_choked: false,
+            soft: SoftLimit::Within,
             is_stalled: false,
             soft_since: Moment::default(),
             moved: Moment::default(),
@@ -309,8 +322,8 @@ impl Outlet {
         let conn = &mut self.conns[id.slot() as usize];
         let len = conn.queue.len();
         let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
-        let is_over = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
-        if (is_high && !conn.is_high) || (is_over && !conn.is_over) {
+        let is_above = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
+        if (is_high && !conn.is_high) || (is_above && conn.soft == SoftLimit::Within) {
             self.requests.push((id, Request::Risen));
         }
     }
@@ -321,8 +334,9 @@ impl Outlet {
     pub(crate) fn note_risen(&mut self, slot: u32, limits: &Limits, now: Moment) -> bool {
         let conn = &mut self.conns[slot as usize];
         let len = conn.queue.len();
-        if limits.send_queue_soft.is_some_and(|soft| len > soft.bytes) && !conn.is_over {
-            (conn.is_over, conn.soft_since) = (true, now);
+        let is_above = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
+        if is_above && conn.soft == SoftLimit::Within {
+            (conn.soft, conn.soft_since) = (SoftLimit::Above, now);
         }
         let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
         is_high && !std::mem::replace(&mut conn.is_high, true)
@@ -333,7 +347,7 @@ impl Outlet {
         let conn = &mut self.conns[slot as usize];
         let len = conn.queue.len();
         if limits.send_queue_soft.is_some_and(|soft| len <= soft.bytes) {
-            (conn.is_over, conn.is_choked) = (false, false);
+            conn.soft = SoftLimit::Within;
         }
         let is_low = limits.water_marks.is_some_and(|marks| len <= marks.low);
         is_low && std::mem::take(&mut conn.is_high)
@@ -345,8 +359,8 @@ impl Outlet {
         let stall = limits.timeouts.write_stall.filter(|_| conn.is_stalled);
         let stall =
             stall.map(|span| (conn.moved.after(span), SendDue::End(DisconnectReason::WriteStall)));
-        let is_over = conn.is_over && !conn.is_choked && conn.gate == Gate::Open;
-        let soft = limits.send_queue_soft.filter(|_| is_over);
+        let is_above = conn.soft == SoftLimit::Above && conn.gate == Gate::Open;
+        let soft = limits.send_queue_soft.filter(|_| is_above);
         let soft = soft.map(|soft| {
             let due = match soft.policy {
                 SendPolicy::Error => SendDue::Choke,
@@ -362,7 +376,7 @@ impl Outlet {
 
     /// Takes no further messages until the queue is within its soft limit.
     pub(crate) fn choke(&mut self, slot: u32) {
-        self.conns[slot as usize].is_choked = true;
+        self.conns[slot as usize].soft = SoftLimit::Choked;
     }
 
     // Flushing.
@@ -387,8 +401,9 @@ impl Outlet {
     /// A socket that says it is writable is tried by the next flush.
     pub(crate) fn set_writable(&mut self, slot: u32) {
         let conn = &mut self.conns[slot as usize];
-        if std::mem::take(&mut conn.blocked) && !conn.queue.is_empty() {
-            self.mark_dirty(slot);
+        if conn.room == Room::None {
+            conn.room = Room::Some;
+            self.retry(slot);
         }
     }
 
@@ -420,19 +435,18 @@ impl Outlet {
                     if sent < offered {
                         // One more try costs little and saves a wake-up where the room was only just
                         // freed; after that the socket has to say so.
-                        conn.blocked = std::mem::replace(&mut conn.short, true);
-                        if conn.blocked {
-                            conn.short = false;
-                        } else {
-                            self.mark_dirty(slot);
-                        }
+                        conn.room = match conn.room {
+                            Room::Some => Room::Short,
+                            Room::Short | Room::None => Room::None,
+                        };
+                        self.mark_dirty(slot);
                         return Flushed::Some;
                     }
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::Interrupted => {}
                     io::ErrorKind::WouldBlock => {
-                        (conn.blocked, conn.short) = (true, false);
+                        conn.room = Room::None;
                         conn.note_progress(0, now);
                         return Flushed::Some;
                     }
@@ -446,7 +460,7 @@ impl Outlet {
                 },
             }
         }
-        (conn.short, conn.is_stalled) = (false, false);
+        (conn.room, conn.is_stalled) = (Room::Some, false);
         self.pool.put(conn.queue.ring.release());
         Flushed::All
     }
@@ -460,7 +474,7 @@ impl Outlet {
 
     fn mark_dirty(&mut self, slot: u32) {
         let conn = &mut self.conns[slot as usize];
-        if !conn.blocked && !std::mem::replace(&mut conn.dirty, true) {
+        if conn.room != Room::None && !std::mem::replace(&mut conn.dirty, true) {
             self.dirty.push(slot);
         }
     }
@@ -502,7 +516,7 @@ impl Outbound {
         if in_all - freed + added > limits.buffered_max {
             return Err(Refusal::MemoryFull);
         }
-        if self.is_choked {
+        if self.soft == SoftLimit::Choked {
             return Err(Refusal::Choked);
         }
         Ok(header)
