@@ -395,7 +395,7 @@ impl<'a> Outbox<'a> {
     /// Bytes (headers included) that wait to leave; 0 for a stale id. The most is
     /// [`send_queue_max`](crate::Builder::send_queue_max).
     pub fn queued(&self, conn: ConnId) -> usize {
-        self.find(conn).map_or(0, |slot| self.outlet.queued(slot))
+        self.find(conn).map_or(0, |slot| self.outlet.spoken_for(slot))
     }
 
     #[inline]
@@ -449,8 +449,7 @@ impl<'a> Outbox<'a> {
             return false;
         };
         self.slots.mute(slot);
-        self.outlet.shut(slot);
-        self.outlet.requests.push((conn, request));
+        self.outlet.end_by_request(conn, request);
         true
     }
 }

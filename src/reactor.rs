@@ -4,10 +4,12 @@ mod admit;
 mod deadlines;
 mod ending;
 mod reading;
+mod remote;
 mod sending;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::admit::Listeners;
@@ -20,6 +22,7 @@ use crate::conn::{Card, Stage};
 use crate::error::Error;
 use crate::event::{Events, Outbox, Tick, Wait};
 use crate::filter::{AddrFilter, Crowd};
+use crate::handle::{Command, Shared};
 use crate::id::ConnId;
 use crate::net::{MioNet, Net, Readiness, Source};
 use crate::slots::Slots;
@@ -62,6 +65,11 @@ pub struct Reactor<N: Net = MioNet> {
     /// Nobody comes any more, and who is left goes at this moment.
     is_shut: bool,
     shutdown_at: Option<Moment>,
+    /// What other threads reach this reactor by, once somebody has asked for it, and what they ask for.
+    shared: Option<Arc<Shared>>,
+    commands: Vec<Command>,
+    /// Whether they have asked for anything in this tick.
+    was_called: bool,
     /// What the poller reported, for one pass.
     reports: Vec<Readiness>,
     /// The time, as read at the start of a tick and once in each service pass: all of a pass agrees on it.
@@ -131,6 +139,9 @@ impl<N: Net> Reactor<N> {
             crowd: Crowd::default(),
             short_of_memory: Vec::new(),
             resend_at: None,
+            shared: None,
+            commands: Vec::new(),
+            was_called: false,
             is_shut: false,
             shutdown_at: None,
             reports: Vec::new(),
@@ -160,6 +171,7 @@ impl<N: Net> Reactor<N> {
         self.counts.ticks += 1;
         self.set_now(self.net.now());
         self.laps = self.limits.phase_times.then(|| Laps::start(self.now));
+        self.was_called = false;
         self.release();
         let carried_over = self.inlet.batch.remaining();
         self.flush();
@@ -184,7 +196,7 @@ impl<N: Net> Reactor<N> {
             let patience = self.patience(deadline);
             self.service(patience)?;
             let is_over = deadline.is_some_and(|deadline| self.now >= deadline);
-            if self.inlet.batch.remaining() > 0 || is_over {
+            if self.inlet.batch.remaining() > 0 || self.was_called || is_over {
                 return Ok(());
             }
             // Nobody has got anything yet, so the tick begins anew.
@@ -216,6 +228,10 @@ impl<N: Net> Reactor<N> {
         self.set_now(self.net.now());
         self.lap(Phase::Wait);
         self.note_reports();
+        if self.take_commands() {
+            self.was_called = true;
+            self.carry_out_requests();
+        }
         self.flush_dirty();
         self.lap(Phase::Send);
         self.accept();
@@ -230,14 +246,17 @@ impl<N: Net> Reactor<N> {
 
     /// How long the poller may wait: not at all while there is something to do.
     fn patience(&self, deadline: Option<Instant>) -> Option<Duration> {
-        let is_busy = self.inlet.batch.remaining() > 0
-            || self.inlet.ready_len() > 0
-            || !self.announcements.is_empty();
-        if is_busy {
+        if self.is_busy() {
             return Some(Duration::ZERO);
         }
         let until = deadline.into_iter().chain(self.next_timer()).min();
         until.map(|moment| moment.saturating_duration_since(self.now))
+    }
+
+    fn is_busy(&self) -> bool {
+        self.inlet.batch.remaining() > 0
+            || self.inlet.ready_len() > 0
+            || !self.announcements.is_empty()
     }
 
     /// When something is to be done that no report of the poller will call for.
@@ -374,6 +393,15 @@ impl<N: Net> Reactor<N> {
         }
     }
 
+    /// When [`tick`](Self::tick) should be called although nothing arrives, for a foreign loop that waits for the reactor's
+    /// descriptor: at once if the answer is not in the future; `None` if only an arrival gives it something to do.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        match self.is_busy() {
+            true => Some(self.now),
+            false => self.next_timer(),
+        }
+    }
+
     /// The time of the network that the reactor runs on; the real time, except in a simulation.
     pub fn now(&self) -> Instant {
         self.net.now()
@@ -394,6 +422,16 @@ impl<N: Net> Reactor<N> {
     }
 }
 
+/// The poller's descriptor, for a foreign loop: it is readable when [`tick`](Reactor::tick) has something to do, except for
+/// what [`next_deadline`](Reactor::next_deadline) tells, and for what was queued since the last flush. Wait for it without edges
+/// (epoll(7): no EPOLLET), and tick with [`Wait::No`].
+#[cfg(unix)]
+impl std::os::fd::AsRawFd for Reactor<MioNet> {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.net.as_raw_fd()
+    }
+}
+
 impl<N: Net> fmt::Debug for Reactor<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reactor")
@@ -405,6 +443,9 @@ impl<N: Net> fmt::Debug for Reactor<N> {
 
 impl<N: Net> Drop for Reactor<N> {
     fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            shared.mailbox.close();
+        }
         for socket in self.sockets.drain(..).flatten() {
             self.net.close(socket);
         }

@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[&[&str]] = &[
     &["lib"],
     &["reactor"],
-    &["event"],
+    &["event", "handle"],
     &["conn", "net", "sim"],
     &["config"],
-    &["pool", "ring", "arena", "batch", "frame", "slots", "timers", "map", "filter"],
+    &[
+        "pool", "ring", "arena", "batch", "frame", "slots", "timers", "map", "filter", "mailbox",
+        "ledger",
+    ],
     &["error", "addr", "id", "io", "stats"],
 ];
 

@@ -1,6 +1,7 @@
 //! The sending half: messages in, contiguous bytes out. No socket, no clock.
 
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -11,6 +12,7 @@ use crate::error::{DisconnectReason, SendError};
 use crate::frame::{Framing, HEADER_LEN};
 use crate::id::ConnId;
 use crate::io::is_shortage;
+use crate::ledger::{Ledger, Overdrawn};
 use crate::pool::Pool;
 use crate::timers::Moment;
 
@@ -113,8 +115,7 @@ pub(crate) struct Outlet {
     /// Who has something to send and may try.
     dirty: Vec<u32>,
     spares: Spares,
-    /// Bytes that wait on all connections together.
-    queued: usize,
+    books: Books,
     encode_len: LenHint,
     pub(crate) messages_sent: u64,
     pub(crate) messages_refused: u64,
@@ -138,7 +139,7 @@ pub(crate) enum Flushed {
 
 impl Outlet {
     /// Makes the half of a new connection. One that is not yet established is blocked until it is.
-    pub(crate) fn open(&mut self, slot: u32, framing: Framing, established: bool) {
+    pub(crate) fn open(&mut self, id: ConnId, framing: Framing, established: bool) {
         let conn = Outbound {
             queue: Queue::default(),
             framing,
@@ -151,15 +152,24 @@ impl Outlet {
             soft_since: Moment::default(),
             moved: Moment::default(),
         };
-        match slot as usize {
+        match id.slot() as usize {
             fresh if fresh == self.conns.len() => self.conns.push(conn),
             reused => self.conns[reused] = conn,
+        }
+        if let Some(ledger) = &self.books.ledger {
+            ledger.open(id, 0);
         }
     }
 
     /// Bytes that wait to leave.
     pub(crate) fn queued(&self, slot: u32) -> usize {
         self.conns[slot as usize].queue.len()
+    }
+
+    /// The same and what other threads have handed in.
+    pub(crate) fn spoken_for(&self, slot: u32) -> usize {
+        let ledger = self.books.ledger.as_ref();
+        ledger.map_or_else(|| self.queued(slot), |ledger| ledger.queued(slot))
     }
 
     pub(crate) fn is_open(&self, slot: u32) -> bool {
@@ -169,6 +179,15 @@ impl Outlet {
     /// Takes no further messages.
     pub(crate) fn shut(&mut self, slot: u32) {
         self.conns[slot as usize].gate = Gate::Shut;
+        if let Some(ledger) = &self.books.ledger {
+            ledger.close(slot);
+        }
+    }
+
+    /// Takes no further messages; the request ends the connection.
+    pub(crate) fn end_by_request(&mut self, id: ConnId, request: Request) {
+        self.shut(id.slot());
+        self.requests.push((id, request));
     }
 
     /// Why sending failed, if it has.
@@ -183,13 +202,47 @@ impl Outlet {
     pub(crate) fn end(&mut self, slot: u32) {
         let conn = &mut self.conns[slot as usize];
         conn.gate = Gate::Shut;
-        self.queued -= conn.queue.len();
+        self.books.close(slot, conn.queue.len());
         conn.queue.clear(&mut self.pool, &mut self.spares);
     }
 
     /// Bytes that wait on all connections together.
     pub(crate) fn queued_in_all(&self) -> usize {
-        self.queued
+        self.books.in_all()
+    }
+
+    /// From now on other threads may add to the queues, as far as the ledger allows.
+    pub(crate) fn keep_ledger(&mut self, ledger: Arc<Ledger>, live: impl Iterator<Item = ConnId>) {
+        for id in live {
+            let conn = &self.conns[id.slot() as usize];
+            if conn.gate == Gate::Open {
+                ledger.open(id, conn.queue.len());
+            }
+        }
+        self.books.ledger = Some(ledger);
+    }
+
+    /// Queues a message that another thread has reserved the bytes for.
+    pub(crate) fn send_reserved(&mut self, id: ConnId, payload: &[u8], limits: &Limits) {
+        let conn = &mut self.conns[id.slot() as usize];
+        match conn.admit(payload.len(), limits) {
+            Ok(header) => {
+                conn.queue.reserve(HEADER_LEN + payload.len(), &mut self.pool);
+                conn.queue.ring.push(&header);
+                conn.queue.ring.push(payload);
+                self.books.queued += HEADER_LEN + payload.len();
+                self.sent(id, limits);
+            }
+            Err(_) => self.drop_reserved(id, payload.len()),
+        }
+    }
+
+    /// Drops a message that another thread has reserved the bytes for.
+    pub(crate) fn drop_reserved(&mut self, id: ConnId, payload_len: usize) {
+        self.messages_refused += 1;
+        if let Some(ledger) = &self.books.ledger {
+            ledger.release(id.slot(), HEADER_LEN + payload_len);
+        }
     }
 
     // Queueing: no system call, all or nothing.
@@ -203,11 +256,12 @@ impl Outlet {
         limits: &Limits,
     ) -> Result<(), Refusal> {
         let conn = &mut self.conns[id.slot() as usize];
-        let header = conn.admit(payload.len(), self.queued, limits)?;
+        let header = conn.admit(payload.len(), limits)?;
+        self.books.reserve(id, &conn.queue, HEADER_LEN + payload.len(), 0, limits)?;
         conn.queue.reserve(HEADER_LEN + payload.len(), &mut self.pool);
         conn.queue.ring.push(&header);
         conn.queue.ring.push(payload);
-        self.sent(id, HEADER_LEN + payload.len(), limits);
+        self.sent(id, limits);
         Ok(())
     }
 
@@ -219,11 +273,12 @@ impl Outlet {
         limits: &Limits,
     ) -> Result<(), Refusal> {
         let conn = &mut self.conns[id.slot() as usize];
-        let header = conn.admit(payload.len(), self.queued, limits)?;
+        let header = conn.admit(payload.len(), limits)?;
+        self.books.reserve(id, &conn.queue, HEADER_LEN + payload.len(), 0, limits)?;
         conn.queue.reserve(HEADER_LEN, &mut self.pool);
         conn.queue.ring.push(&header);
         conn.queue.push_shared(payload.clone(), &mut self.spares);
-        self.sent(id, HEADER_LEN + payload.len(), limits);
+        self.sent(id, limits);
         Ok(())
     }
 
@@ -238,18 +293,19 @@ impl Outlet {
         let conn = &mut self.conns[id.slot() as usize];
         let superseded = conn.queue.latest_len(kind);
         let freed = superseded.unwrap_or(0);
-        let header = conn.admit_after(freed, payload.len(), self.queued, limits)?;
+        let header = conn.admit(payload.len(), limits)?;
+        self.books.reserve(id, &conn.queue, HEADER_LEN + payload.len(), freed, limits)?;
         if superseded.is_some() {
             conn.queue.remove_latest(kind, &mut self.pool);
             self.messages_superseded += 1;
-            self.queued -= freed;
+            self.books.release(id.slot(), freed);
         }
         let mut frame = self.pool.take(HEADER_LEN + payload.len());
         frame.clear();
         frame.extend_from_slice(&header);
         frame.extend_from_slice(payload);
         conn.queue.push_latest(kind, frame, &mut self.spares);
-        self.sent(id, HEADER_LEN + payload.len(), limits);
+        self.sent(id, limits);
         Ok(())
     }
 
@@ -272,13 +328,17 @@ impl Outlet {
         let encoded = encode(&mut writer).map_err(Ok);
         let payload_len = writer.len();
         self.encode_len.note(payload_len);
-        let header =
-            encoded.and_then(|()| conn.admit(payload_len, self.queued, limits).map_err(Err));
+        let header = encoded.and_then(|()| {
+            let header = conn.admit(payload_len, limits).map_err(Err)?;
+            let len = HEADER_LEN + payload_len;
+            self.books.reserve(id, &conn.queue, len, 0, limits).map_err(Err)?;
+            Ok(header)
+        });
         match header {
             Ok(header) => {
                 conn.queue.ring.appended(start)[..HEADER_LEN].copy_from_slice(&header);
                 conn.queue.ring.accept_appended();
-                self.sent(id, HEADER_LEN + payload_len, limits);
+                self.sent(id, limits);
                 Ok(())
             }
             Err(error) => {
@@ -300,17 +360,15 @@ impl Outlet {
         };
         let ends = limits.send_policy == SendPolicy::Disconnect;
         if ends {
-            self.shut(id.slot());
-            self.requests.push((id, Request::End(reason)));
+            self.end_by_request(id, Request::End(reason));
         }
         ends
     }
 
-    /// Notes that a frame of this length has been queued.
+    /// Notes that a frame has been queued.
     #[inline]
-    fn sent(&mut self, id: ConnId, len: usize, limits: &Limits) {
+    fn sent(&mut self, id: ConnId, limits: &Limits) {
         self.messages_sent += 1;
-        self.queued += len;
         self.mark_dirty(id.slot());
         if self.conns[id.slot() as usize].queue.len() > limits.send_watch {
             self.watch(id, limits);
@@ -429,7 +487,7 @@ impl Outlet {
             match send(&slices[..count]) {
                 Ok(sent) => {
                     self.bytes_sent += sent as u64;
-                    self.queued -= sent;
+                    self.books.release(slot, sent);
                     conn.queue.consume(sent, &mut self.pool, &mut self.spares);
                     conn.note_progress(sent, now);
                     if sent < offered {
@@ -453,7 +511,7 @@ impl Outlet {
                     _ if is_shortage(&error) => return Flushed::Shortage,
                     kind => {
                         conn.gate = Gate::Failed(kind);
-                        self.queued -= conn.queue.len();
+                        self.books.close(slot, conn.queue.len());
                         conn.queue.clear(&mut self.pool, &mut self.spares);
                         return Flushed::Failed;
                     }
@@ -480,46 +538,77 @@ impl Outlet {
     }
 }
 
+/// How much waits on all connections together, and whether more may.
+#[derive(Debug, Default)]
+struct Books {
+    /// Bytes in the queues.
+    queued: usize,
+    /// The same and what other threads have handed in, once they may.
+    ledger: Option<Arc<Ledger>>,
+}
+
+impl Books {
+    /// Adds `len` bytes to a queue, if the limits allow it where `freed` of its bytes are about to go.
+    #[inline]
+    fn reserve(
+        &mut self,
+        id: ConnId,
+        queue: &Queue,
+        len: usize,
+        freed: usize,
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        if let Some(ledger) = &self.ledger {
+            ledger.reserve(id, len, freed).map_err(|overdrawn| match overdrawn {
+                Overdrawn::Closed => Refusal::Other(SendError::Closing),
+                Overdrawn::Queue => Refusal::QueueFull,
+                Overdrawn::InAll => Refusal::MemoryFull,
+            })?;
+        } else if queue.len() - freed + len > limits.send_queue_max {
+            return Err(Refusal::QueueFull);
+        } else if self.queued - freed + len > limits.buffered_max {
+            return Err(Refusal::MemoryFull);
+        }
+        self.queued += len;
+        Ok(())
+    }
+
+    #[inline]
+    fn release(&mut self, slot: u32, len: usize) {
+        self.queued -= len;
+        if let Some(ledger) = &self.ledger {
+            ledger.release(slot, len);
+        }
+    }
+
+    /// Takes a queue off the books.
+    fn close(&mut self, slot: u32, len: usize) {
+        self.release(slot, len);
+        if let Some(ledger) = &self.ledger {
+            ledger.close(slot);
+        }
+    }
+
+    fn in_all(&self) -> usize {
+        self.ledger.as_ref().map_or(self.queued, |ledger| ledger.in_all())
+    }
+}
+
 impl Outbound {
     /// Whether any message is taken.
     fn admit_any(&self) -> Result<(), Refusal> {
         if self.gate == Gate::Open { Ok(()) } else { Err(Refusal::Other(SendError::Closing)) }
     }
 
-    /// The header of a message that may be queued, where `in_all` bytes wait on all connections.
+    /// The header of a message, if messages are taken and the framing has such a one.
     #[inline]
-    fn admit(
-        &self,
-        payload_len: usize,
-        in_all: usize,
-        limits: &Limits,
-    ) -> Result<[u8; HEADER_LEN], Refusal> {
-        self.admit_after(0, payload_len, in_all, limits)
-    }
-
-    /// As [`admit`](Self::admit), where `freed` of the queued bytes make room.
-    #[inline]
-    fn admit_after(
-        &self,
-        freed: usize,
-        payload_len: usize,
-        in_all: usize,
-        limits: &Limits,
-    ) -> Result<[u8; HEADER_LEN], Refusal> {
+    fn admit(&self, payload_len: usize, limits: &Limits) -> Result<[u8; HEADER_LEN], Refusal> {
         self.admit_any()?;
-        let header = self.framing.header(payload_len, limits.frame_len_max);
-        let header = header.map_err(Refusal::Other)?;
-        let added = HEADER_LEN + payload_len;
-        if self.queue.len() - freed + added > limits.send_queue_max {
-            return Err(Refusal::QueueFull);
-        }
-        if in_all - freed + added > limits.buffered_max {
-            return Err(Refusal::MemoryFull);
-        }
         if self.soft == SoftLimit::Choked {
             return Err(Refusal::Choked);
         }
-        Ok(header)
+        let header = self.framing.header(payload_len, limits.frame_len_max);
+        header.map_err(Refusal::Other)
     }
 
     /// Notes that the socket has taken so much, and has no room for what is left.

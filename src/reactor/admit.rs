@@ -250,7 +250,7 @@ impl<N: Net> Reactor<N> {
             reused => self.sockets[reused] = socket,
         }
         self.inlet.open(id.slot(), &self.limits, self.timers.begin());
-        self.outlet.open(id.slot(), framing, established);
+        self.outlet.open(id, framing, established);
         self.arm(id.slot());
         id
     }
