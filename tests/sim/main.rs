@@ -1,0 +1,14 @@
+//! Whole reactors on the simulated network: scenarios by subject, and a swarm of random ones.
+
+mod harness;
+
+mod checker;
+mod plan;
+mod swarm;
+
+mod closing;
+mod fairness;
+mod framing;
+mod lifecycle;
+mod limits;
+mod waiting;
