@@ -266,7 +266,8 @@ pub enum ConnectFailure {
     Unreachable,
     /// No local port or address is left to connect from.
     AddrNotAvailable,
-    /// We called [`close`](crate::Outbox::close) or [`kick`](crate::Outbox::kick) meanwhile.
+    /// We called [`close`](crate::Outbox::close) or [`kick`](crate::Outbox::kick) meanwhile, or more was sent than its
+    /// queue holds and [`SendPolicy::Disconnect`](crate::SendPolicy::Disconnect) is set.
     Cancelled,
     /// We called [`Reactor::shutdown`](crate::Reactor::shutdown) meanwhile.
     Shutdown,

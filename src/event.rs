@@ -16,8 +16,8 @@ use crate::conn::writer::FrameWriter;
 use crate::conn::{Card, Ending, Stage};
 use crate::error::{ConnectFailure, DisconnectReason, EncodeError, SendError};
 use crate::id::{ConnId, ListenerId};
+use crate::report::TickReport;
 use crate::slots::Slots;
-use crate::stats::TickReport;
 
 /// How long a [`tick`](crate::Reactor::tick) waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

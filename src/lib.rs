@@ -109,6 +109,7 @@ mod map;
 pub mod net;
 mod pool;
 mod reactor;
+mod report;
 mod ring;
 mod slots;
 mod stats;
@@ -133,7 +134,8 @@ pub use id::{ConnId, ListenerId};
 pub use map::ConnMap;
 pub use net::MioNet;
 pub use reactor::Reactor;
-pub use stats::{PhaseTimes, Stats, TickReport};
+pub use report::{PhaseTimes, TickReport};
+pub use stats::{ConnStats, Ends, Stats};
 
 /// The code in the README, compiled.
 #[cfg(doctest)]

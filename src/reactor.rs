@@ -25,8 +25,9 @@ use crate::filter::{AddrFilter, Crowd};
 use crate::handle::{Command, Shared};
 use crate::id::ConnId;
 use crate::net::{MioNet, Net, Readiness, Source};
+use crate::report::{Laps, Phase, TickReport};
 use crate::slots::Slots;
-use crate::stats::{Laps, Phase, Stats, TickReport};
+use crate::stats::{ConnStats, Stats};
 use crate::timers::{Moment, Timers};
 
 /// A single-threaded TCP reactor: owns the sockets, does all I/O inside [`tick`](Reactor::tick).
@@ -227,6 +228,7 @@ impl<N: Net> Reactor<N> {
         self.net.wait(timeout, &mut self.reports).map_err(Error::Poller)?;
         self.set_now(self.net.now());
         self.lap(Phase::Wait);
+        self.counts.idle_wakes += u64::from(self.reports.is_empty() && !self.is_busy());
         self.note_reports();
         if self.take_commands() {
             self.was_called = true;
@@ -391,6 +393,22 @@ impl<N: Net> Reactor<N> {
             bytes_pooled: self.inlet.pool.bytes() + self.outlet.pool.bytes(),
             ..self.counts
         }
+    }
+
+    /// What one connection has done so far; `None` for a stale id, and unless
+    /// [`Builder::connection_stats`](crate::Builder::connection_stats) is set.
+    pub fn connection_stats(&self, conn: ConnId) -> Option<ConnStats> {
+        let slot = self.slots.find(conn)?;
+        let received = self.inlet.stats_of(slot)?;
+        let sent = self.outlet.stats_of(slot)?;
+        Some(ConnStats {
+            bytes_received: received.bytes,
+            messages_received: received.messages,
+            bytes_sent: sent.bytes,
+            messages_sent: sent.messages,
+            messages_refused: sent.refused,
+            queue_peak: sent.queue_peak,
+        })
     }
 
     /// When [`tick`](Self::tick) should be called although nothing arrives, for a foreign loop that waits for the reactor's

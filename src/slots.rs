@@ -129,6 +129,14 @@ impl<T> Slots<T> {
     }
 }
 
+/// Puts an entry into a column that is indexed by slot: a new slot is always the next one.
+pub(crate) fn put<T>(column: &mut Vec<T>, slot: u32, entry: T) {
+    match slot as usize {
+        fresh if fresh == column.len() => column.push(entry),
+        reused => column[reused] = entry,
+    }
+}
+
 const MUTED: u8 = 1;
 const GONE: u8 = 2;
 const PAUSED: u8 = 4;

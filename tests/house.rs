@@ -16,11 +16,12 @@ const FLOORS: &[&[&str]] = &[
         "pool", "ring", "arena", "batch", "frame", "slots", "timers", "map", "filter", "mailbox",
         "ledger",
     ],
-    &["error", "addr", "id", "io", "stats"],
+    &["error", "addr", "id", "io", "stats", "report"],
 ];
 
-/// But for these doors: `sim` is another `net`, and an error names an address.
-const DOORS: &[(&str, &str)] = &[("sim", "net"), ("error", "addr")];
+/// But for these doors: `sim` is another `net`, an error names an address, and numbers say what they count.
+const DOORS: &[(&str, &str)] =
+    &[("sim", "net"), ("error", "addr"), ("stats", "error"), ("report", "stats")];
 
 #[test]
 fn imports_lead_downwards() {

@@ -13,6 +13,7 @@ use crate::id::ConnId;
 use crate::io::{Received, is_shortage};
 use crate::pool::Pool;
 use crate::ring::Ring;
+use crate::slots::put;
 use crate::timers::Moment;
 
 /// What one connection has received and not yet handed out.
@@ -73,6 +74,8 @@ pub(crate) struct Inlet {
     conns: Vec<Inbound>,
     /// The rates of all connections; empty where none is set.
     throttles: Vec<Throttle>,
+    /// What each connection has brought; empty where nobody wants to know.
+    stats: Vec<InStats>,
     /// Who may have something to read, in turn.
     ready: VecDeque<u32>,
     /// Whose ring lies in the batch.
@@ -95,6 +98,13 @@ pub(crate) struct Visit<'a> {
     pub(crate) now: Moment,
     /// The most bytes that all rings together may hold.
     pub(crate) held_max: usize,
+}
+
+/// What a connection has brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InStats {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
 }
 
 /// How much a turn may bring.
@@ -139,6 +149,7 @@ impl Inlet {
             pool: Pool::default(),
             conns: Vec::new(),
             throttles: Vec::new(),
+            stats: Vec::new(),
             ready: VecDeque::new(),
             lending: Vec::new(),
             tick: 0,
@@ -154,15 +165,12 @@ impl Inlet {
     pub(crate) fn open(&mut self, slot: u32, limits: &Limits, now: Moment) {
         let conn = Inbound { last: self.batch.next_number(), heard: now, ..Inbound::default() };
         if let Some(throttle) = Throttle::new(limits, now) {
-            match slot as usize {
-                fresh if fresh == self.throttles.len() => self.throttles.push(throttle),
-                reused => self.throttles[reused] = throttle,
-            }
+            put(&mut self.throttles, slot, throttle);
         }
-        match slot as usize {
-            fresh if fresh == self.conns.len() => self.conns.push(conn),
-            reused => self.conns[reused] = conn,
+        if limits.connection_stats {
+            put(&mut self.stats, slot, InStats::default());
         }
+        put(&mut self.conns, slot, conn);
     }
 
     /// What the events of a batch borrow.
@@ -286,6 +294,11 @@ impl Inlet {
         self.throttles.get(slot as usize)?.until
     }
 
+    /// What a connection has brought, if that is counted.
+    pub(crate) fn stats_of(&self, slot: u32) -> Option<InStats> {
+        self.stats.get(slot as usize).copied()
+    }
+
     /// Bytes that lie in rings.
     pub(crate) fn held(&self) -> usize {
         self.held
@@ -390,6 +403,10 @@ impl Inlet {
         self.messages_received += frames as u64;
         self.bytes_received += bytes as u64;
         conn.has_spoken |= frames > 0;
+        if let Some(stats) = self.stats.get_mut(visit.id.slot() as usize) {
+            stats.messages += frames as u64;
+            stats.bytes += bytes as u64;
+        }
         if bytes > 0 {
             conn.heard = visit.now;
         }

@@ -14,6 +14,7 @@ use crate::id::ConnId;
 use crate::io::is_shortage;
 use crate::ledger::{Ledger, Overdrawn};
 use crate::pool::Pool;
+use crate::slots::put;
 use crate::timers::Moment;
 
 /// What one connection has to send.
@@ -76,6 +77,15 @@ pub(crate) enum Request {
     Risen,
 }
 
+/// What a connection has sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OutStats {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    pub(crate) refused: u64,
+    pub(crate) queue_peak: usize,
+}
+
 /// Why a message is not taken. The game hears of it as a [`SendError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -116,6 +126,8 @@ pub(crate) struct Outlet {
     dirty: Vec<u32>,
     spares: Spares,
     books: Books,
+    /// What each connection has sent; empty where nobody wants to know.
+    stats: Vec<OutStats>,
     encode_len: LenHint,
     pub(crate) messages_sent: u64,
     pub(crate) messages_refused: u64,
@@ -139,7 +151,13 @@ pub(crate) enum Flushed {
 
 impl Outlet {
     /// Makes the half of a new connection. One that is not yet established is blocked until it is.
-    pub(crate) fn open(&mut self, id: ConnId, framing: Framing, established: bool) {
+    pub(crate) fn open(
+        &mut self,
+        id: ConnId,
+        framing: Framing,
+        established: bool,
+        limits: &Limits,
+    ) {
         let conn = Outbound {
             queue: Queue::default(),
             framing,
@@ -152,9 +170,9 @@ impl Outlet {
             soft_since: Moment::default(),
             moved: Moment::default(),
         };
-        match id.slot() as usize {
-            fresh if fresh == self.conns.len() => self.conns.push(conn),
-            reused => self.conns[reused] = conn,
+        put(&mut self.conns, id.slot(), conn);
+        if limits.connection_stats {
+            put(&mut self.stats, id.slot(), OutStats::default());
         }
         if let Some(ledger) = &self.books.ledger {
             ledger.open(id, 0);
@@ -204,6 +222,11 @@ impl Outlet {
         conn.gate = Gate::Shut;
         self.books.close(slot, conn.queue.len());
         conn.queue.clear(&mut self.pool, &mut self.spares);
+    }
+
+    /// What a connection has sent, if that is counted.
+    pub(crate) fn stats_of(&self, slot: u32) -> Option<OutStats> {
+        self.stats.get(slot as usize).copied()
     }
 
     /// Bytes that wait on all connections together.
@@ -353,6 +376,9 @@ impl Outlet {
     /// Counts a refused message. Returns whether it is the end of its connection.
     pub(crate) fn refuse(&mut self, id: ConnId, refusal: Refusal, limits: &Limits) -> bool {
         self.messages_refused += 1;
+        if let Some(stats) = self.stats.get_mut(id.slot() as usize) {
+            stats.refused += 1;
+        }
         let reason = match refusal {
             Refusal::QueueFull => DisconnectReason::SendQueueFull,
             Refusal::MemoryFull => DisconnectReason::MemoryLimit,
@@ -369,6 +395,10 @@ impl Outlet {
     #[inline]
     fn sent(&mut self, id: ConnId, limits: &Limits) {
         self.messages_sent += 1;
+        if let Some(stats) = self.stats.get_mut(id.slot() as usize) {
+            stats.messages += 1;
+            stats.queue_peak = stats.queue_peak.max(self.conns[id.slot() as usize].queue.len());
+        }
         self.mark_dirty(id.slot());
         if self.conns[id.slot() as usize].queue.len() > limits.send_watch {
             self.watch(id, limits);
@@ -487,6 +517,9 @@ impl Outlet {
             match send(&slices[..count]) {
                 Ok(sent) => {
                     self.bytes_sent += sent as u64;
+                    if let Some(stats) = self.stats.get_mut(slot as usize) {
+                        stats.bytes += sent as u64;
+                    }
                     self.books.release(slot, sent);
                     conn.queue.consume(sent, &mut self.pool, &mut self.spares);
                     conn.note_progress(sent, now);

@@ -1,7 +1,7 @@
 //! The seam between the reactor and the operating system.
 //!
 //! A [`Net`] owns a poller and hands out sockets; the reactor owns everything else. There are two:
-//! [`MioNet`](crate::MioNet) for the real network, and, with the feature `sim`, a seeded fake one
+//! [`MioNet`] for the real network, and, with the feature `sim`, a seeded fake one
 //! with virtual time. An application needs neither by name.
 //!
 //! What the reactor relies on:

@@ -15,6 +15,7 @@ use crate::frame::Framing;
 use crate::id::{ConnId, ListenerId};
 use crate::io::AcceptFailure;
 use crate::net::{MioNet, Net};
+use crate::slots::put;
 use crate::timers::Span;
 
 /// The listeners, and which of them may have clients waiting.
@@ -245,12 +246,9 @@ impl<N: Net> Reactor<N> {
     fn open(&mut self, card: Card, socket: Option<N::Stream>) -> ConnId {
         let (framing, established) = (card.framing, card.stage == Stage::Open);
         let id = self.slots.insert(card);
-        match id.slot() as usize {
-            fresh if fresh == self.sockets.len() => self.sockets.push(socket),
-            reused => self.sockets[reused] = socket,
-        }
+        put(&mut self.sockets, id.slot(), socket);
         self.inlet.open(id.slot(), &self.limits, self.timers.begin());
-        self.outlet.open(id, framing, established);
+        self.outlet.open(id, framing, established, &self.limits);
         self.arm(id.slot());
         id
     }

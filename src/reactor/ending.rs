@@ -100,7 +100,7 @@ impl<N: Net> Reactor<N> {
     /// [`Disconnected`](crate::Event::Disconnected)`(Shutdown)` if it did not end by itself meanwhile, or
     /// [`ConnectFailed`](crate::Event::ConnectFailed)`(Shutdown)` if it had not come about.
     ///
-    /// Say goodbye before ([`broadcast`](Outbox::broadcast)), and go on calling [`tick`](Self::tick) until
+    /// Say goodbye before ([`broadcast`](crate::Outbox::broadcast)), and go on calling [`tick`](Self::tick) until
     /// [`connections`](Self::connections) is 0, which takes until `deadline` at most. Messages that were not fetched are
     /// dropped. There is no way back; a second call may bring the deadline forward.
     pub fn shutdown(&mut self, deadline: Instant) {
@@ -148,24 +148,29 @@ impl<N: Net> Reactor<N> {
             self.listeners.end_shortage();
         }
         match ending {
-            Ending::Disconnected(reason) => debug!("{id}: {reason}"),
+            Ending::Disconnected(reason) => {
+                self.counts.ends.count(reason);
+                debug!("{id}: {reason}");
+            }
             Ending::ConnectFailed(reason) => debug!("{id}: {reason}"),
         }
         self.announcements.push_back((id, What::Ended));
     }
 }
 
-/// Whether the peer is to see a reset. After an orderly end it is to see all that was sent.
+/// Whether the peer is to see a reset. After an orderly end it is to see all that was sent; an attempt that was given up may
+/// have come about unnoticed, and is not to look like an orderly end without messages.
 fn is_abort(ending: Ending) -> bool {
     matches!(
         ending,
-        Ending::Disconnected(
-            DisconnectReason::Kicked
-                | DisconnectReason::CloseDeadline
-                | DisconnectReason::SendQueueFull
-                | DisconnectReason::MemoryLimit
-                | DisconnectReason::WriteStall
-                | DisconnectReason::Shutdown
-        )
+        Ending::ConnectFailed(_)
+            | Ending::Disconnected(
+                DisconnectReason::Kicked
+                    | DisconnectReason::CloseDeadline
+                    | DisconnectReason::SendQueueFull
+                    | DisconnectReason::MemoryLimit
+                    | DisconnectReason::WriteStall
+                    | DisconnectReason::Shutdown
+            )
     )
 }

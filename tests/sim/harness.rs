@@ -21,6 +21,8 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) enum Seen {
     Connected(ConnId),
     Message(ConnId, Vec<u8>),
+    SendQueueHigh(ConnId),
+    SendQueueLow(ConnId),
     Disconnected(ConnId, DisconnectReason),
     ConnectFailed(ConnId, ConnectFailure),
 }
@@ -34,6 +36,8 @@ impl fmt::Debug for Seen {
                 let begin = String::from_utf8_lossy(&payload[..payload.len().min(12)]);
                 write!(f, "Message({conn}, {} bytes: {begin:?})", payload.len())
             }
+            Seen::SendQueueHigh(conn) => write!(f, "SendQueueHigh({conn})"),
+            Seen::SendQueueLow(conn) => write!(f, "SendQueueLow({conn})"),
             Seen::Disconnected(conn, reason) => write!(f, "Disconnected({conn}, {reason:?})"),
             Seen::ConnectFailed(conn, reason) => write!(f, "ConnectFailed({conn}, {reason:?})"),
         }
@@ -45,6 +49,8 @@ impl Seen {
         match *event {
             Event::Connected { conn, .. } => Seen::Connected(conn),
             Event::Message { conn, payload } => Seen::Message(conn, payload.to_vec()),
+            Event::SendQueueHigh { conn } => Seen::SendQueueHigh(conn),
+            Event::SendQueueLow { conn } => Seen::SendQueueLow(conn),
             Event::Disconnected { conn, reason } => Seen::Disconnected(conn, reason),
             Event::ConnectFailed { conn, reason } => Seen::ConnectFailed(conn, reason),
             ref other => panic!("an event that the tests do not know: {other:?}"),
@@ -55,6 +61,8 @@ impl Seen {
         match *self {
             Seen::Connected(conn)
             | Seen::Message(conn, _)
+            | Seen::SendQueueHigh(conn)
+            | Seen::SendQueueLow(conn)
             | Seen::Disconnected(conn, _)
             | Seen::ConnectFailed(conn, _) => conn,
         }
@@ -129,7 +137,9 @@ impl Host {
         let before = self.lives.get(&conn).copied();
         let (fits, lives_on) = match event {
             Seen::Connected(_) => (before.is_none(), true),
-            Seen::Message(..) => (before == Some(true), true),
+            Seen::Message(..) | Seen::SendQueueHigh(_) | Seen::SendQueueLow(_) => {
+                (before == Some(true), true)
+            }
             Seen::Disconnected(..) => (before == Some(true), false),
             Seen::ConnectFailed(..) => (before.is_none(), false),
         };

@@ -6,9 +6,12 @@ mod checker;
 mod plan;
 mod swarm;
 
+mod admission;
 mod closing;
+mod deadlines;
 mod fairness;
 mod framing;
 mod lifecycle;
 mod limits;
+mod pressure;
 mod waiting;
