@@ -223,6 +223,7 @@ impl Options {
         let builder = Reactor::builder()
             .frame_len_max(self.max_frame)
             .send_queue_max(self.send_queue_max())
+            .buffered_max(self.send_queue_max().max(1 << 30))
             // Who sends its last message and half-closes gets all answers, even over a slow line.
             .close_timeout(Duration::from_secs(30));
         // Between two frames more comes together.

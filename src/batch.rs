@@ -17,6 +17,10 @@ pub(crate) enum What {
     InArena { start: u32, len: u32 },
     /// A message whose payload lies in the connection's ring, counted from the ring's first byte.
     InRing { start: u32, len: u32 },
+    /// Its send queue has risen above the high water mark.
+    SendQueueHigh,
+    /// Its send queue has fallen to the low water mark.
+    SendQueueLow,
     /// The connection is over, or never came about; its stage says why.
     Ended,
 }

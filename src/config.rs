@@ -1,9 +1,15 @@
 //! Settings, checked once, then trusted.
 
+mod options;
+mod rate;
+
 use std::time::Duration;
 
+pub use self::options::{ConnectOptions, Keepalive, ListenOptions, SocketOptions};
+pub use self::rate::{Rate, RatePolicy};
 use crate::error::Error;
-use crate::frame::{Framer, Framing, PAYLOAD_LEN_CEILING};
+use crate::frame::{Framer, FramerId, Framers, Framing, PAYLOAD_LEN_CEILING};
+use crate::timers::{Span, TIMEOUT_MAX};
 
 /// What happens when a message finds the send queue of its connection full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -13,8 +19,20 @@ pub enum SendPolicy {
     #[default]
     Error,
     /// The caller is told, and the connection ends with
-    /// [`DisconnectReason::SendQueueFull`](crate::DisconnectReason::SendQueueFull).
+    /// [`DisconnectReason::SendQueueFull`](crate::DisconnectReason::SendQueueFull), or
+    /// [`MemoryLimit`](crate::DisconnectReason::MemoryLimit) if it is the limit of all together.
     Disconnect,
+}
+
+/// What happens to a client for whom there is no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AcceptPolicy {
+    /// It waits in the listener's backlog, and is accepted as soon as a connection ends.
+    #[default]
+    Wait,
+    /// It is accepted and closed, so that it learns at once.
+    Close,
 }
 
 /// Sets up a [`Reactor`](crate::Reactor). Every bound has a finite default.
@@ -41,6 +59,8 @@ pub struct Builder {
 pub(crate) struct Limits {
     pub(crate) framing: Framing,
     pub(crate) frame_len_max: usize,
+    /// What is in use of framings and limits.
+    pub(crate) framers: Framers,
     pub(crate) batch_memory: usize,
     pub(crate) read_quantum: usize,
     pub(crate) frame_quantum: usize,
@@ -48,13 +68,49 @@ pub(crate) struct Limits {
     pub(crate) accept_budget: usize,
     pub(crate) send_queue_max: usize,
     pub(crate) send_policy: SendPolicy,
+    pub(crate) send_queue_soft: Option<Soft>,
+    pub(crate) water_marks: Option<WaterMarks>,
+    pub(crate) buffered_max: usize,
     pub(crate) shared_len_min: usize,
     pub(crate) connections_max: usize,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) close_timeout: Duration,
+    pub(crate) connections_policy: AcceptPolicy,
+    pub(crate) connections_per_address_max: Option<usize>,
+    pub(crate) message_rate: Option<Rate>,
+    pub(crate) byte_rate: Option<Rate>,
+    pub(crate) rate_policy: RatePolicy,
+    pub(crate) timeouts: Timeouts,
     pub(crate) pace: Duration,
     pub(crate) phase_times: bool,
+    pub(crate) connection_stats: bool,
     pub(crate) socket: SocketOptions,
+    /// Above so many bytes a send queue is looked at more closely; set by [`Builder::check`].
+    pub(crate) send_watch: usize,
+}
+
+/// How long things may take; `None` is for ever.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    pub(crate) connect: Option<Span>,
+    pub(crate) first_frame: Option<Span>,
+    pub(crate) frame: Option<Span>,
+    pub(crate) idle: Option<Span>,
+    pub(crate) write_stall: Option<Span>,
+    pub(crate) close: Option<Span>,
+}
+
+/// A bound that may be passed for a while.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Soft {
+    pub(crate) bytes: usize,
+    pub(crate) span: Span,
+    pub(crate) policy: SendPolicy,
+}
+
+/// When the game hears of a send queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaterMarks {
+    pub(crate) low: usize,
+    pub(crate) high: usize,
 }
 
 impl Default for Builder {
@@ -70,6 +126,7 @@ impl Builder {
             limits: Limits {
                 framing: Framing::LengthPrefix,
                 frame_len_max: 16_384,
+                framers: Framers::default(),
                 batch_memory: MIB,
                 read_quantum: 128 * KIB,
                 frame_quantum: 2_048,
@@ -77,15 +134,45 @@ impl Builder {
                 accept_budget: 256,
                 send_queue_max: MIB,
                 send_policy: SendPolicy::Error,
+                send_queue_soft: None,
+                water_marks: None,
+                buffered_max: 256 * MIB,
                 shared_len_min: 16 * KIB,
                 connections_max: 65_536,
-                connect_timeout: Duration::from_secs(10),
-                close_timeout: Duration::from_secs(5),
+                connections_policy: AcceptPolicy::Wait,
+                connections_per_address_max: None,
+                message_rate: None,
+                byte_rate: None,
+                rate_policy: RatePolicy::Pause,
+                timeouts: Timeouts {
+                    connect: span(Duration::from_secs(10)),
+                    first_frame: None,
+                    frame: span(Duration::from_secs(30)),
+                    idle: None,
+                    write_stall: span(Duration::from_secs(30)),
+                    close: span(Duration::from_secs(5)),
+                },
                 pace: Duration::from_millis(4),
                 phase_times: false,
+                connection_stats: false,
                 socket: SocketOptions::new(),
+                send_watch: usize::MAX,
             },
         }
+    }
+
+    /// A preset for a port that anybody may reach: the defaults, and what they leave off. A client has 10 s to send
+    /// its first message and 10 s for each, may be silent for 60 s, and no more than 32 connections come from
+    /// one address (IPv6: one /64). Setters called afterwards still change each of them.
+    ///
+    /// What it does not set, since only the game knows: [`message_rate`](Self::message_rate),
+    /// [`byte_rate`](Self::byte_rate), and the address filter of a [`Reactor`](crate::Reactor::set_filter).
+    pub fn public_port(self) -> Builder {
+        self.first_frame_timeout(Duration::from_secs(10))
+            .frame_timeout(Duration::from_secs(10))
+            .idle_timeout(Duration::from_secs(60))
+            .write_stall_timeout(Duration::from_secs(10))
+            .connections_per_address_max(32)
     }
 
     /// How messages are cut out of the byte stream, on connections whose listener or connect does
@@ -149,9 +236,37 @@ impl Builder {
         self
     }
 
-    /// What happens at [`send_queue_max`](Self::send_queue_max). Default: [`SendPolicy::Error`].
+    /// What happens at [`send_queue_max`](Self::send_queue_max) and at
+    /// [`buffered_max`](Self::buffered_max). Default: [`SendPolicy::Error`].
     pub fn send_policy(mut self, policy: SendPolicy) -> Builder {
         self.limits.send_policy = policy;
+        self
+    }
+
+    /// A second, lower limit of the send queue, in bytes, that may be passed for this long: a burst is fine, a client
+    /// that stays behind is not. `policy` says what happens then: messages are refused until the queue is within the
+    /// limit again, or the connection ends. Default: none.
+    pub fn send_queue_soft(mut self, bytes: usize, time: Duration, policy: SendPolicy) -> Builder {
+        self.limits.send_queue_soft = Some(Soft { bytes, span: Span::new(time), policy });
+        self
+    }
+
+    /// The game gets [`SendQueueHigh`](crate::Event::SendQueueHigh) when the send queue of a connection rises above
+    /// `high` bytes, and [`SendQueueLow`](crate::Event::SendQueueLow) when it is at `low` or below again: one event for each crossing.
+    /// Default: none.
+    pub fn water_marks(mut self, low: usize, high: usize) -> Builder {
+        self.limits.water_marks = Some(WaterMarks { low, high });
+        self
+    }
+
+    /// The most bytes that wait on all connections together: queued output, and input of frames that are not complete. Default
+    /// 256 MiB; the batch memory comes on top.
+    ///
+    /// At the limit a message is refused with [`SendError::Full`](crate::SendError::Full) ([`send_policy`](Self::send_policy)
+    /// applies), and a connection whose input would need more ends with
+    /// [`MemoryLimit`](crate::DisconnectReason::MemoryLimit).
+    pub fn buffered_max(mut self, bytes: usize) -> Builder {
+        self.limits.buffered_max = bytes;
         self
     }
 
@@ -163,24 +278,84 @@ impl Builder {
     }
 
     /// The most connections at one time, incoming and outgoing, at least 1. Default 65,536.
-    ///
-    /// At the limit further clients wait in the listener's backlog and are accepted as soon as a
-    /// connection ends.
     pub fn connections_max(mut self, connections: usize) -> Builder {
         self.limits.connections_max = connections;
         self
     }
 
-    /// How long an outgoing connection may take to come about. Default 10 s.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Builder {
-        self.limits.connect_timeout = timeout;
+    /// What happens to clients at [`connections_max`](Self::connections_max). Default:
+    /// [`AcceptPolicy::Wait`].
+    pub fn connections_policy(mut self, policy: AcceptPolicy) -> Builder {
+        self.limits.connections_policy = policy;
+        self
+    }
+
+    /// The most incoming connections from one address at one time; an IPv6 client counts by its /64, which is what one
+    /// household gets. Further ones are accepted and closed. Default: no limit.
+    pub fn connections_per_address_max(mut self, connections: impl Into<Option<usize>>) -> Builder {
+        self.limits.connections_per_address_max = connections.into();
+        self
+    }
+
+    /// How many messages a connection may bring per second. Default: no limit.
+    pub fn message_rate(mut self, rate: impl Into<Option<Rate>>) -> Builder {
+        self.limits.message_rate = rate.into();
+        self
+    }
+
+    /// How many bytes (headers included) a connection may bring per second. Default: no limit.
+    pub fn byte_rate(mut self, rate: impl Into<Option<Rate>>) -> Builder {
+        self.limits.byte_rate = rate.into();
+        self
+    }
+
+    /// What happens to a connection that brings more than [`message_rate`](Self::message_rate) or
+    /// [`byte_rate`](Self::byte_rate). Default: [`RatePolicy::Pause`].
+    pub fn rate_policy(mut self, policy: RatePolicy) -> Builder {
+        self.limits.rate_policy = policy;
+        self
+    }
+
+    /// How long an outgoing connection may take to come about
+    /// ([`TimedOut`](crate::ConnectFailure::TimedOut)). Default 10 s; `None` for as long as the system tries.
+    pub fn connect_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Builder {
+        self.limits.timeouts.connect = timeout.into().and_then(span);
+        self
+    }
+
+    /// How long an incoming connection may take to bring its first whole message
+    /// ([`FirstFrame`](crate::DisconnectReason::FirstFrame)). Default: no limit; 10 s in
+    /// [`public_port`](Self::public_port).
+    pub fn first_frame_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Builder {
+        self.limits.timeouts.first_frame = timeout.into().and_then(span);
+        self
+    }
+
+    /// How long a message may take from its first byte to its last, whatever progress it makes: who drips a byte now and
+    /// then gains nothing by it ([`FrameDeadline`](crate::DisconnectReason::FrameDeadline)). Default 30 s.
+    pub fn frame_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Builder {
+        self.limits.timeouts.frame = timeout.into().and_then(span);
+        self
+    }
+
+    /// How long a peer may be silent ([`Idle`](crate::DisconnectReason::Idle)). Default: no limit; 60 s in
+    /// [`public_port`](Self::public_port).
+    pub fn idle_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Builder {
+        self.limits.timeouts.idle = timeout.into().and_then(span);
+        self
+    }
+
+    /// How long the socket may take not a byte of what is queued
+    /// ([`WriteStall`](crate::DisconnectReason::WriteStall)). Default 30 s.
+    pub fn write_stall_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Builder {
+        self.limits.timeouts.write_stall = timeout.into().and_then(span);
         self
     }
 
     /// How long an orderly end may take: flushing what is queued and waiting for the peer to close
-    /// too. Afterwards the connection is reset. Default 5 s.
-    pub fn close_timeout(mut self, timeout: Duration) -> Builder {
-        self.limits.close_timeout = timeout;
+    /// too. Afterwards the connection is reset ([`CloseDeadline`](crate::DisconnectReason::CloseDeadline)). Default 5 s.
+    pub fn close_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Builder {
+        self.limits.timeouts.close = timeout.into().and_then(span);
         self
     }
 
@@ -200,6 +375,13 @@ impl Builder {
         self
     }
 
+    /// Whether the reactor counts for each connection what it does, for
+    /// [`Reactor::connection_stats`](crate::Reactor::connection_stats). It costs 48 bytes for each. Default `false`.
+    pub fn connection_stats(mut self, connection_stats: bool) -> Builder {
+        self.limits.connection_stats = connection_stats;
+        self
+    }
+
     /// Options of all sockets whose listener or connect does not bring its own.
     pub fn socket_options(mut self, options: SocketOptions) -> Builder {
         self.limits.socket = options;
@@ -208,7 +390,7 @@ impl Builder {
 
     /// The settings, if they can work together.
     pub(crate) fn check(self) -> Result<Limits, Error> {
-        let limits = self.limits;
+        let mut limits = self.limits;
         within("batch_memory", limits.batch_memory, 64 * KIB, 1024 * MIB)?;
         within("read_quantum", limits.read_quantum, 1, 1024 * MIB)?;
         within("frame_quantum", limits.frame_quantum, 1, u32::MAX as usize)?;
@@ -217,12 +399,38 @@ impl Builder {
         within("connections_max", limits.connections_max, 1, u32::MAX as usize / 2)?;
         within("send_queue_max", limits.send_queue_max, 1, 2 * PAYLOAD_LEN_CEILING)?;
         limits.framer(None, None)?;
+        if let Some(marks) = limits.water_marks {
+            within("water_marks", marks.high, marks.low, limits.send_queue_max)?;
+        }
+        if let Some(soft) = limits.send_queue_soft {
+            within("send_queue_soft", soft.bytes, 0, limits.send_queue_max)?;
+        }
+        if limits.buffered_max < limits.send_queue_max {
+            return Err(Error::Config {
+                setting: "buffered_max",
+                problem: format!(
+                    "{} bytes for all connections are less than `send_queue_max` for one: raise it to at least {}",
+                    limits.buffered_max, limits.send_queue_max
+                ),
+            });
+        }
+        if limits.connections_per_address_max == Some(0) {
+            return Err(Error::Config {
+                setting: "connections_per_address_max",
+                problem: "0 would let nobody in: choose at least 1, or no limit".to_owned(),
+            });
+        }
+        limits.message_rate.iter().try_for_each(|rate| rate.check("message_rate"))?;
+        limits.byte_rate.iter().try_for_each(|rate| rate.check("byte_rate"))?;
         if limits.pace < PACE_MIN {
             return Err(Error::Config {
                 setting: "pace",
                 problem: format!("{:?} is too short: at least {PACE_MIN:?}", limits.pace),
             });
         }
+        let high = limits.water_marks.map(|marks| marks.high);
+        let soft = limits.send_queue_soft.map(|soft| soft.bytes);
+        limits.send_watch = high.into_iter().chain(soft).min().unwrap_or(usize::MAX);
         Ok(limits)
     }
 }
@@ -230,13 +438,13 @@ impl Builder {
 impl Limits {
     /// How a connection's bytes are framed, with what its listener or connect says otherwise, if that can work.
     pub(crate) fn framer(
-        &self,
+        &mut self,
         framing: Option<Framing>,
         frame_len_max: Option<usize>,
-    ) -> Result<Framer, Error> {
+    ) -> Result<FramerId, Error> {
         let frame_len_max = frame_len_max.unwrap_or(self.frame_len_max);
         within("frame_len_max", frame_len_max, 1, PAYLOAD_LEN_CEILING)?;
-        let framer = framing.unwrap_or(self.framing).check(frame_len_max)?;
+        let framer: Framer = framing.unwrap_or(self.framing).check(frame_len_max)?;
         let frame_len = framer.frame_len_max();
         if self.send_queue_max < frame_len {
             return Err(Error::Config {
@@ -247,8 +455,13 @@ impl Limits {
                 ),
             });
         }
-        Ok(framer)
+        Ok(self.framers.add(framer))
     }
+}
+
+/// A timeout; one that is longer than any server lives is none.
+fn span(timeout: Duration) -> Option<Span> {
+    (timeout <= TIMEOUT_MAX).then(|| Span::new(timeout))
 }
 
 fn within(setting: &'static str, given: usize, least: usize, most: usize) -> Result<(), Error> {
@@ -259,249 +472,6 @@ fn within(setting: &'static str, given: usize, least: usize, most: usize) -> Res
         setting,
         problem: format!("{given} is out of range: choose {least} to {most}"),
     })
-}
-
-/// Options of a connection's socket, for a listener (whose connections get them) or a connect.
-///
-/// What the system does not know, or does not let us set, makes `listen` fail, and a connect end in
-/// [`ConnectFailed`](crate::Event::ConnectFailed): nothing is ignored silently, but for options that have no meaning for
-/// a Unix domain socket.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwire::{Keepalive, ListenOptions, SocketOptions};
-///
-/// // Notice a player whose cable was cut within some 17 seconds.
-/// let socket = SocketOptions::new()
-///     .keepalive(Keepalive::after(Duration::from_secs(5)).interval(Duration::from_secs(4)).count(3))
-///     .user_timeout(Duration::from_secs(17));
-/// let options = ListenOptions::new().socket_options(socket);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "options do nothing until they are passed on"]
-pub struct SocketOptions {
-    pub(crate) nodelay: bool,
-    pub(crate) keepalive: Option<Keepalive>,
-    pub(crate) user_timeout: Option<Duration>,
-    pub(crate) send_buffer: Option<usize>,
-    pub(crate) receive_buffer: Option<usize>,
-    pub(crate) tos: Option<u8>,
-}
-
-impl Default for SocketOptions {
-    fn default() -> SocketOptions {
-        SocketOptions::new()
-    }
-}
-
-impl SocketOptions {
-    /// The defaults, as each setter names them.
-    pub fn new() -> SocketOptions {
-        SocketOptions {
-            nodelay: true,
-            keepalive: None,
-            user_timeout: None,
-            send_buffer: None,
-            receive_buffer: None,
-            tos: None,
-        }
-    }
-
-    /// Whether small messages leave at once instead of waiting for acknowledgements of earlier ones
-    /// (TCP_NODELAY, see tcp(7)). Default `true`.
-    pub fn nodelay(mut self, nodelay: bool) -> SocketOptions {
-        self.nodelay = nodelay;
-        self
-    }
-
-    /// Lets the system probe a peer that is silent, and end the connection
-    /// ([`TimedOut`](crate::DisconnectReason::TimedOut)) if it does not answer (SO_KEEPALIVE, see tcp(7)).
-    /// Default: off.
-    pub fn keepalive(mut self, keepalive: Keepalive) -> SocketOptions {
-        self.keepalive = Some(keepalive);
-        self
-    }
-
-    /// How long sent data may stay unacknowledged before the system gives up on the peer
-    /// (TCP_USER_TIMEOUT, RFC 5482; on Linux and Android only). Default: the system's, some 15 minutes.
-    pub fn user_timeout(mut self, timeout: Duration) -> SocketOptions {
-        self.user_timeout = Some(timeout);
-        self
-    }
-
-    /// The system's send buffer, in bytes (SO_SNDBUF, see socket(7): Linux doubles it and bounds it by
-    /// `net.core.wmem_max`). Default: the system's, which grows by itself.
-    pub fn send_buffer(mut self, bytes: usize) -> SocketOptions {
-        self.send_buffer = Some(bytes);
-        self
-    }
-
-    /// The system's receive buffer, in bytes (SO_RCVBUF, see socket(7)). Default: the system's, which grows
-    /// by itself.
-    pub fn receive_buffer(mut self, bytes: usize) -> SocketOptions {
-        self.receive_buffer = Some(bytes);
-        self
-    }
-
-    /// The type of service, or differentiated services field, of outgoing packets (IP_TOS, see ip(7);
-    /// IPV6_TCLASS). Default: the system's, 0.
-    pub fn tos(mut self, tos: u8) -> SocketOptions {
-        self.tos = Some(tos);
-        self
-    }
-}
-
-/// How the system probes a silent peer. What is not set is the system's default: on Linux 75 s between
-/// probes, and 9 of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "options do nothing until they are passed on"]
-pub struct Keepalive {
-    pub(crate) time: Duration,
-    pub(crate) interval: Option<Duration>,
-    pub(crate) count: Option<u32>,
-}
-
-impl Keepalive {
-    /// Probes a peer that has been silent for this long; whole seconds, at least 1.
-    pub fn after(time: Duration) -> Keepalive {
-        Keepalive { time, interval: None, count: None }
-    }
-
-    /// How long to wait for the answer to a probe; whole seconds, at least 1.
-    pub fn interval(mut self, interval: Duration) -> Keepalive {
-        self.interval = Some(interval);
-        self
-    }
-
-    /// After how many unanswered probes the connection ends.
-    pub fn count(mut self, probes: u32) -> Keepalive {
-        self.count = Some(probes);
-        self
-    }
-}
-
-/// Settings of one listener, for [`Reactor::listen_with`](crate::Reactor::listen_with).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "options do nothing until they are passed to `listen_with`"]
-pub struct ListenOptions {
-    pub(crate) backlog: u32,
-    pub(crate) dual_stack: bool,
-    pub(crate) reuse_address: bool,
-    pub(crate) reuse_port: bool,
-    pub(crate) framing: Option<Framing>,
-    pub(crate) frame_len_max: Option<usize>,
-    pub(crate) socket: Option<SocketOptions>,
-}
-
-impl Default for ListenOptions {
-    fn default() -> ListenOptions {
-        ListenOptions::new()
-    }
-}
-
-impl ListenOptions {
-    /// The defaults, as each setter names them.
-    pub fn new() -> ListenOptions {
-        ListenOptions {
-            backlog: 4_096,
-            dual_stack: false,
-            reuse_address: true,
-            reuse_port: false,
-            framing: None,
-            frame_len_max: None,
-            socket: None,
-        }
-    }
-
-    /// How many clients may wait to be accepted; the system may allow fewer (listen(2),
-    /// `net.core.somaxconn` on Linux). Default 4,096.
-    pub fn backlog(mut self, clients: u32) -> ListenOptions {
-        self.backlog = clients;
-        self
-    }
-
-    /// Whether an IPv6 listener takes IPv4 clients too (IPV6_V6ONLY off, see ipv6(7)); to be used
-    /// with `[::]:PORT`. Without effect on an IPv4 address. Default `false`, on every system.
-    pub fn dual_stack(mut self, dual_stack: bool) -> ListenOptions {
-        self.dual_stack = dual_stack;
-        self
-    }
-
-    /// Whether a restarted server may listen while connections of its predecessor are still in
-    /// TIME_WAIT (SO_REUSEADDR, see socket(7)). Without effect on Windows, where the option means something
-    /// else and is not needed. Default `true`.
-    pub fn reuse_address(mut self, reuse: bool) -> ListenOptions {
-        self.reuse_address = reuse;
-        self
-    }
-
-    /// Whether several listeners, also of several processes of one user, may share the port, and the system
-    /// spreads the clients over them (SO_REUSEPORT, see socket(7); on Unix only). Default `false`.
-    pub fn reuse_port(mut self, reuse: bool) -> ListenOptions {
-        self.reuse_port = reuse;
-        self
-    }
-
-    /// The framing of the connections of this listener. Default: the builder's.
-    pub fn framing(mut self, framing: Framing) -> ListenOptions {
-        self.framing = Some(framing);
-        self
-    }
-
-    /// The largest payload on the connections of this listener, in bytes, from 1 to 2^30. Default: the builder's
-    /// [`frame_len_max`](Builder::frame_len_max).
-    pub fn frame_len_max(mut self, bytes: usize) -> ListenOptions {
-        self.frame_len_max = Some(bytes);
-        self
-    }
-
-    /// The socket options of the connections of this listener. Default: the builder's.
-    pub fn socket_options(mut self, options: SocketOptions) -> ListenOptions {
-        self.socket = Some(options);
-        self
-    }
-}
-
-/// Settings of one outgoing connection, for [`Reactor::connect_with`](crate::Reactor::connect_with).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "options do nothing until they are passed to `connect_with`"]
-pub struct ConnectOptions {
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) framing: Option<Framing>,
-    pub(crate) frame_len_max: Option<usize>,
-    pub(crate) socket: Option<SocketOptions>,
-}
-
-impl ConnectOptions {
-    /// The defaults, as each setter names them.
-    pub fn new() -> ConnectOptions {
-        ConnectOptions::default()
-    }
-
-    /// How long the connection may take to come about. Default: the builder's `connect_timeout`.
-    pub fn timeout(mut self, timeout: Duration) -> ConnectOptions {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// The framing of the connection. Default: the builder's.
-    pub fn framing(mut self, framing: Framing) -> ConnectOptions {
-        self.framing = Some(framing);
-        self
-    }
-
-    /// The largest payload on the connection, in bytes, from 1 to 2^30. Default: the builder's
-    /// [`frame_len_max`](Builder::frame_len_max).
-    pub fn frame_len_max(mut self, bytes: usize) -> ConnectOptions {
-        self.frame_len_max = Some(bytes);
-        self
-    }
-
-    /// The socket options of the connection. Default: the builder's.
-    pub fn socket_options(mut self, options: SocketOptions) -> ConnectOptions {
-        self.socket = Some(options);
-        self
-    }
 }
 
 const KIB: usize = 1024;
@@ -533,6 +503,10 @@ mod tests {
             Builder::new().event_budget(0),
             Builder::new().accept_budget(0),
             Builder::new().connections_max(0),
+            Builder::new().connections_per_address_max(0),
+            Builder::new().water_marks(10, 9),
+            Builder::new().message_rate(Rate::per_second(0)),
+            Builder::new().send_queue_soft(usize::MAX, Duration::ZERO, SendPolicy::Error),
         ] {
             assert!(problem(builder).contains("choose"));
         }
@@ -545,7 +519,7 @@ mod tests {
         let builder = Builder::new().framing(narrow);
         assert!(builder.clone().frame_len_max(255).check().is_ok());
         assert!(problem(builder.frame_len_max(300)).contains("lower it to at most 255"));
-        let limits = Builder::new().check().expect("usable");
+        let mut limits = Builder::new().check().expect("usable");
         assert!(limits.framer(Some(narrow), None).is_err(), "16,384 by default");
         assert!(limits.framer(Some(narrow), Some(100)).is_ok());
         assert!(limits.framer(None, Some(0)).is_err());

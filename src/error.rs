@@ -29,6 +29,8 @@ pub enum Error {
         /// The limit that was met.
         limit: usize,
     },
+    /// [`Reactor::shutdown`](crate::Reactor::shutdown) was called: nobody listens or connects any more.
+    Shutdown,
     /// The system's poller could not be set up, or broke. Only this ever makes a tick fail.
     Poller(io::Error),
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Error {
             Error::ConnectionsMax { limit } => {
                 write!(f, "no room for a further connection: `connections_max` is {limit}")
             }
+            Error::Shutdown => f.write_str("the reactor is shutting down"),
             Error::Poller(source) => write!(f, "the system's poller failed: {source}"),
         }
     }
@@ -54,7 +57,7 @@ impl std::error::Error for Error {
         match self {
             Error::Listen { source, .. } | Error::Poller(source) => Some(source),
             Error::Addr(error) => Some(error),
-            Error::Config { .. } | Error::ConnectionsMax { .. } => None,
+            Error::Config { .. } | Error::ConnectionsMax { .. } | Error::Shutdown => None,
         }
     }
 }
@@ -77,6 +80,7 @@ impl From<Error> for io::Error {
             Error::Config { .. } | Error::Addr(_) => io::ErrorKind::InvalidInput,
             Error::Listen { source, .. } | Error::Poller(source) => source.kind(),
             Error::ConnectionsMax { .. } => io::ErrorKind::QuotaExceeded,
+            Error::Shutdown => io::ErrorKind::NotConnected,
         };
         io::Error::new(kind, error)
     }
@@ -176,14 +180,28 @@ pub enum DisconnectReason {
         /// that announces none, such as lines, tells one more than the limit.
         declared: u64,
         /// The largest payload length that this connection takes, in bytes.
-        limit: usize,
+        limit: u32,
     },
     /// The peer sent a frame that its framing forbids.
     BadFrame(BadFrame),
     /// The peer closed in the middle of a frame.
     Truncated,
+    /// The peer was silent for [`Builder::idle_timeout`](crate::Builder::idle_timeout).
+    Idle,
+    /// No whole message came within [`Builder::first_frame_timeout`](crate::Builder::first_frame_timeout).
+    FirstFrame,
+    /// A message took longer than [`Builder::frame_timeout`](crate::Builder::frame_timeout) from its first byte on.
+    FrameDeadline,
+    /// The socket took not a byte for [`Builder::write_stall_timeout`](crate::Builder::write_stall_timeout).
+    WriteStall,
     /// The send queue was full, and [`SendPolicy::Disconnect`](crate::SendPolicy::Disconnect) is set.
     SendQueueFull,
+    /// All connections together had [`Builder::buffered_max`](crate::Builder::buffered_max) bytes waiting.
+    MemoryLimit,
+    /// The peer sent more than its rate, and [`RatePolicy::Disconnect`](crate::RatePolicy::Disconnect) is set.
+    RateLimit,
+    /// We called [`Reactor::shutdown`](crate::Reactor::shutdown).
+    Shutdown,
 }
 
 impl fmt::Display for DisconnectReason {
@@ -203,7 +221,14 @@ impl fmt::Display for DisconnectReason {
             DisconnectReason::Truncated => {
                 f.write_str("closed by the peer in the middle of a frame")
             }
+            DisconnectReason::Idle => f.write_str("silent for too long"),
+            DisconnectReason::FirstFrame => f.write_str("no first message in time"),
+            DisconnectReason::FrameDeadline => f.write_str("message not complete in time"),
+            DisconnectReason::WriteStall => f.write_str("nothing taken for too long"),
             DisconnectReason::SendQueueFull => f.write_str("send queue full"),
+            DisconnectReason::MemoryLimit => f.write_str("memory limit of all connections"),
+            DisconnectReason::RateLimit => f.write_str("more than its rate"),
+            DisconnectReason::Shutdown => f.write_str("shutdown"),
         }
     }
 }
@@ -268,8 +293,11 @@ pub enum ConnectFailure {
     Unreachable,
     /// No local port or address is left to connect from.
     AddrNotAvailable,
-    /// We called [`close`](crate::Outbox::close) or [`kick`](crate::Outbox::kick) meanwhile.
+    /// We called [`close`](crate::Outbox::close) or [`kick`](crate::Outbox::kick) meanwhile, or more was sent than its
+    /// queue holds and [`SendPolicy::Disconnect`](crate::SendPolicy::Disconnect) is set.
     Cancelled,
+    /// We called [`Reactor::shutdown`](crate::Reactor::shutdown) meanwhile.
+    Shutdown,
     /// The system reported something else.
     Io(io::ErrorKind),
 }
@@ -282,6 +310,7 @@ impl fmt::Display for ConnectFailure {
             ConnectFailure::Unreachable => f.write_str("host or network unreachable"),
             ConnectFailure::AddrNotAvailable => f.write_str("no local address or port left"),
             ConnectFailure::Cancelled => f.write_str("cancelled"),
+            ConnectFailure::Shutdown => f.write_str("shutdown"),
             ConnectFailure::Io(kind) => write!(f, "network error: {kind}"),
         }
     }

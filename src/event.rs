@@ -11,13 +11,13 @@ use crate::arena::Arena;
 use crate::batch::{Batch, Record, What};
 use crate::config::Limits;
 use crate::conn::inbound::{Inbound, Inlet};
-use crate::conn::outbound::{Outlet, Request};
+use crate::conn::outbound::{Outlet, Refusal, Request};
 use crate::conn::writer::FrameWriter;
 use crate::conn::{Card, Ending, Stage};
 use crate::error::{ConnectFailure, DisconnectReason, EncodeError, SendError};
 use crate::id::{ConnId, ListenerId};
+use crate::report::TickReport;
 use crate::slots::Slots;
-use crate::stats::TickReport;
 
 /// How long a [`tick`](crate::Reactor::tick) waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,18 @@ pub enum Event<'a> {
         conn: ConnId,
         /// The message, borrowed from the receive buffers until the next tick. May be empty.
         payload: &'a [u8],
+    },
+    /// The connection's send queue has risen above the high [water mark](crate::Builder::water_marks). Not given
+    /// where none is set.
+    SendQueueHigh {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// The connection's send queue, which had been above the high [water mark](crate::Builder::water_marks), is at
+    /// the low one or below.
+    SendQueueLow {
+        /// The connection.
+        conn: ConnId,
     },
     /// A connection is over. The last event of this id.
     Disconnected {
@@ -140,7 +152,14 @@ impl<'a> Iterator for Events<'a> {
                     let payload = self.inbound[slot as usize].lent(start, len);
                     return Some(Event::Message { conn, payload });
                 }
+                What::SendQueueHigh if !self.slots.is_muted(slot) => {
+                    return Some(Event::SendQueueHigh { conn });
+                }
+                What::SendQueueLow if !self.slots.is_muted(slot) => {
+                    return Some(Event::SendQueueLow { conn });
+                }
                 What::InArena { .. } | What::InRing { .. } => {}
+                What::SendQueueHigh | What::SendQueueLow => {}
                 What::Connected => {
                     let card = self.slots.get(slot);
                     return Some(Event::Connected {
@@ -218,8 +237,27 @@ impl<'a> Outbox<'a> {
     /// All or nothing: a refused message leaves no trace. [`SendError`] says what each answer means.
     #[inline]
     pub fn send(&mut self, conn: ConnId, payload: &[u8]) -> Result<(), SendError> {
-        let slot = self.find(conn)?;
-        let sent = self.outlet.send(slot, payload, self.limits);
+        self.find(conn)?;
+        let sent = self.outlet.send(conn, payload, self.limits);
+        self.note(conn, sent)
+    }
+
+    /// Queues a message that is worth nothing once a newer one of its kind exists, such as a snapshot of the world: an
+    /// older one of the same `kind` that has not begun to leave is taken out of the queue, and this one goes to its
+    /// end. So the wire order is the order of the calls, the superseded ones missing, and a slow client holds one
+    /// message of each kind instead of a queue of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send); then the older message stays.
+    pub fn send_latest(
+        &mut self,
+        conn: ConnId,
+        kind: u32,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        self.find(conn)?;
+        let sent = self.outlet.send_latest(conn, kind, payload, self.limits);
         self.note(conn, sent)
     }
 
@@ -266,10 +304,11 @@ impl<'a> Outbox<'a> {
         conn: ConnId,
         encode: impl FnOnce(&mut FrameWriter<'_>) -> Result<(), E>,
     ) -> Result<(), EncodeError<E>> {
-        let slot = self.find(conn)?;
-        match self.outlet.send_encoded(slot, self.limits, encode) {
-            Err(EncodeError::Send(error)) => Ok(self.note(conn, Err(error))?),
-            other => other,
+        self.find(conn)?;
+        match self.outlet.send_encoded(conn, self.limits, encode) {
+            Ok(()) => Ok(()),
+            Err(Ok(error)) => Err(EncodeError::Encode(error)),
+            Err(Err(refusal)) => Ok(self.note(conn, Err(refusal))?),
         }
     }
 
@@ -286,7 +325,7 @@ impl<'a> Outbox<'a> {
     {
         if payload.len() < self.limits.shared_len_min {
             return self
-                .send_each(conns, |outlet, slot, limits| outlet.send(slot, payload, limits));
+                .send_each(conns, |outlet, conn, limits| outlet.send(conn, payload, limits));
         }
         self.broadcast_bytes(conns, &Bytes::copy_from_slice(payload))
     }
@@ -300,9 +339,9 @@ impl<'a> Outbox<'a> {
     {
         if payload.len() < self.limits.shared_len_min {
             return self
-                .send_each(conns, |outlet, slot, limits| outlet.send(slot, payload, limits));
+                .send_each(conns, |outlet, conn, limits| outlet.send(conn, payload, limits));
         }
-        self.send_each(conns, |outlet, slot, limits| outlet.send_shared(slot, payload, limits))
+        self.send_each(conns, |outlet, conn, limits| outlet.send_shared(conn, payload, limits))
     }
 
     /// Ends a connection in order: takes no further messages, sends what is queued, then FIN, and waits for
@@ -356,7 +395,7 @@ impl<'a> Outbox<'a> {
     /// Bytes (headers included) that wait to leave; 0 for a stale id. The most is
     /// [`send_queue_max`](crate::Builder::send_queue_max).
     pub fn queued(&self, conn: ConnId) -> usize {
-        self.find(conn).map_or(0, |slot| self.outlet.queued(slot))
+        self.find(conn).map_or(0, |slot| self.outlet.spoken_for(slot))
     }
 
     #[inline]
@@ -368,24 +407,22 @@ impl<'a> Outbox<'a> {
     }
 
     #[inline]
-    fn note(&mut self, conn: ConnId, sent: Result<(), SendError>) -> Result<(), SendError> {
-        if let Err(error) = sent {
-            self.refuse(conn, error);
-        }
-        sent
+    fn note(&mut self, conn: ConnId, sent: Result<(), Refusal>) -> Result<(), SendError> {
+        sent.map_err(|refusal| self.refuse(conn, refusal))
     }
 
     #[cold]
-    fn refuse(&mut self, conn: ConnId, error: SendError) {
-        if self.outlet.refuse(conn, error, self.limits) {
+    fn refuse(&mut self, conn: ConnId, refusal: Refusal) -> SendError {
+        if self.outlet.refuse(conn, refusal, self.limits) {
             self.slots.mute(conn.slot());
         }
+        refusal.into()
     }
 
     fn send_each<I>(
         &mut self,
         conns: I,
-        mut send: impl FnMut(&mut Outlet, u32, &Limits) -> Result<(), SendError>,
+        mut send: impl FnMut(&mut Outlet, ConnId, &Limits) -> Result<(), Refusal>,
     ) -> Broadcast<'_>
     where
         I: IntoIterator,
@@ -395,8 +432,8 @@ impl<'a> Outbox<'a> {
         let mut sent = 0;
         for conn in conns {
             let conn = *conn.borrow();
-            let result = self.find(conn).and_then(|slot| {
-                let sent = send(self.outlet, slot, self.limits);
+            let result = self.find(conn).and_then(|_| {
+                let sent = send(self.outlet, conn, self.limits);
                 self.note(conn, sent)
             });
             match result {
@@ -412,8 +449,7 @@ impl<'a> Outbox<'a> {
             return false;
         };
         self.slots.mute(slot);
-        self.outlet.shut(slot);
-        self.outlet.requests.push((conn, request));
+        self.outlet.end_by_request(conn, request);
         true
     }
 }

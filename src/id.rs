@@ -62,15 +62,15 @@ impl fmt::Debug for ConnId {
 
 /// Names one listener of a reactor; never used again after the listener was closed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ListenerId(u32);
+pub struct ListenerId(NonZeroU32);
 
 impl ListenerId {
     pub(crate) fn new(index: u32) -> ListenerId {
-        ListenerId(index)
+        ListenerId(NonZeroU32::MIN.checked_add(index).expect("fewer than 2^32 listeners"))
     }
 
     pub(crate) fn index(self) -> usize {
-        self.0 as usize
+        self.0.get() as usize - 1
     }
 }
 

@@ -83,6 +83,12 @@
 //! For services that wait on many other things (databases, HTTP, DNS), an async runtime is the better home. For
 //! fast-paced shooters, where a late packet is worth nothing, use UDP. There is no TLS and no WebSocket in here (yet).
 //!
+//! # Where to read on
+//!
+//! [`Reactor`] and [`Wait`] for the loop, [`Outbox`] for sending, [`Builder`] for every limit, [`ListenOptions`] and
+//! [`ConnectOptions`] for sockets, [`ConnMap`] for data of your own, [`Handle`] for other threads, [`TickReport`] and [`Stats`] for
+//! what it costs, [`Reactor::shutdown`] for the end.
+//!
 //! # Features
 //!
 //! None is on by default, and enabling one changes nothing by itself.
@@ -101,13 +107,18 @@ mod config;
 mod conn;
 mod error;
 mod event;
+mod filter;
 mod frame;
+mod handle;
 mod id;
 mod io;
+mod ledger;
+mod mailbox;
 mod map;
 pub mod net;
 mod pool;
 mod reactor;
+mod report;
 mod ring;
 mod slots;
 mod stats;
@@ -118,19 +129,25 @@ mod timers;
 pub mod sim;
 
 pub use addr::{Addr, AddrError};
-pub use config::{Builder, ConnectOptions, Keepalive, ListenOptions, SendPolicy, SocketOptions};
+pub use config::{
+    AcceptPolicy, Builder, ConnectOptions, Keepalive, ListenOptions, Rate, RatePolicy, SendPolicy,
+    SocketOptions,
+};
 pub use conn::writer::FrameWriter;
 pub use error::{BadFrame, ConnectFailure, DisconnectReason, EncodeError, Error, SendError};
 pub use event::{Broadcast, Event, Events, Outbox, Tick, Wait};
+pub use filter::{AddrFilter, Prefix, PrefixError};
 #[cfg(feature = "delimiter")]
 #[cfg_attr(docsrs, doc(cfg(feature = "delimiter")))]
 pub use frame::Delimiter;
 pub use frame::{Codec, Custom, Cut, Envelope, FrameError, Framing, LengthField, Line, LineEnding};
+pub use handle::Handle;
 pub use id::{ConnId, ListenerId};
 pub use map::ConnMap;
 pub use net::MioNet;
 pub use reactor::Reactor;
-pub use stats::{PhaseTimes, Stats, TickReport};
+pub use report::{PhaseTimes, TickReport};
+pub use stats::{ConnStats, Ends, Stats};
 
 /// The code in the README, compiled.
 #[cfg(doctest)]

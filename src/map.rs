@@ -476,7 +476,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "connection 3v7 has no entry")]
     fn indexing_by_a_stale_id_names_it() {
-        let _ = ConnMap::from_iter([(id(3, 8), ())])[id(3, 7)];
+        let _ = ConnMap::from_iter([(id(3, 8), "new")])[id(3, 7)];
     }
 
     /// A reference that keeps the latest connection of each slot.

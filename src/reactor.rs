@@ -1,12 +1,15 @@
 //! The reactor: the phases of a tick, in order.
 
 mod admit;
+mod deadlines;
 mod ending;
 mod reading;
+mod remote;
 mod sending;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::admit::Listeners;
@@ -18,11 +21,14 @@ use crate::conn::outbound::Outlet;
 use crate::conn::{Card, Stage};
 use crate::error::Error;
 use crate::event::{Events, Outbox, Tick, Wait};
+use crate::filter::{AddrFilter, Crowd};
+use crate::handle::{Command, Shared};
 use crate::id::ConnId;
 use crate::net::{MioNet, Net, Readiness, Source};
+use crate::report::{Laps, Phase, TickReport};
 use crate::slots::Slots;
-use crate::stats::{Laps, Phase, Stats, TickReport};
-use crate::timers::{Due, Timers};
+use crate::stats::{ConnStats, Stats};
+use crate::timers::{Moment, Timers};
 
 /// A single-threaded TCP reactor: owns the sockets, does all I/O inside [`tick`](Reactor::tick).
 ///
@@ -51,6 +57,20 @@ pub struct Reactor<N: Net = MioNet> {
     reap: Vec<u32>,
     /// Clients that may still be accepted in this tick.
     accept_budget: usize,
+    /// Who may come in, and how many have from each address.
+    filter: AddrFilter,
+    crowd: Crowd,
+    /// Connections whose send failed for want of memory, and when they try again.
+    short_of_memory: Vec<ConnId>,
+    resend_at: Option<Instant>,
+    /// Nobody comes any more, and who is left goes at this moment.
+    is_shut: bool,
+    shutdown_at: Option<Moment>,
+    /// What other threads reach this reactor by, once somebody has asked for it, and what they ask for.
+    shared: Option<Arc<Shared>>,
+    commands: Vec<Command>,
+    /// Whether they have asked for anything in this tick.
+    was_called: bool,
     /// What the poller reported, for one pass.
     reports: Vec<Readiness>,
     /// The time, as read at the start of a tick and once in each service pass: all of a pass agrees on it.
@@ -111,11 +131,20 @@ impl<N: Net> Reactor<N> {
             outlet: Outlet::default(),
             sockets: Vec::new(),
             listeners: Listeners::default(),
-            timers: Timers::default(),
+            timers: Timers::new(now),
             announcements: VecDeque::new(),
             half_closed: Vec::new(),
             reap: Vec::new(),
             accept_budget: 0,
+            filter: AddrFilter::new(),
+            crowd: Crowd::default(),
+            short_of_memory: Vec::new(),
+            resend_at: None,
+            shared: None,
+            commands: Vec::new(),
+            was_called: false,
+            is_shut: false,
+            shutdown_at: None,
             reports: Vec::new(),
             now,
             trim_at: now + TRIM_PERIOD,
@@ -141,8 +170,9 @@ impl<N: Net> Reactor<N> {
     /// ends at most that connection, with an event.
     pub fn tick(&mut self, wait: Wait) -> Result<Tick<'_>, Error> {
         self.counts.ticks += 1;
-        self.now = self.net.now();
+        self.set_now(self.net.now());
         self.laps = self.limits.phase_times.then(|| Laps::start(self.now));
+        self.was_called = false;
         self.release();
         let carried_over = self.inlet.batch.remaining();
         self.flush();
@@ -167,7 +197,7 @@ impl<N: Net> Reactor<N> {
             let patience = self.patience(deadline);
             self.service(patience)?;
             let is_over = deadline.is_some_and(|deadline| self.now >= deadline);
-            if self.inlet.batch.remaining() > 0 || is_over {
+            if self.inlet.batch.remaining() > 0 || self.was_called || is_over {
                 return Ok(());
             }
             // Nobody has got anything yet, so the tick begins anew.
@@ -196,9 +226,14 @@ impl<N: Net> Reactor<N> {
     fn service(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
         self.counts.polls += 1;
         self.net.wait(timeout, &mut self.reports).map_err(Error::Poller)?;
-        self.now = self.net.now();
+        self.set_now(self.net.now());
         self.lap(Phase::Wait);
+        self.counts.idle_wakes += u64::from(self.reports.is_empty() && !self.is_busy());
         self.note_reports();
+        if self.take_commands() {
+            self.was_called = true;
+            self.carry_out_requests();
+        }
         self.flush_dirty();
         self.lap(Phase::Send);
         self.accept();
@@ -213,18 +248,28 @@ impl<N: Net> Reactor<N> {
 
     /// How long the poller may wait: not at all while there is something to do.
     fn patience(&self, deadline: Option<Instant>) -> Option<Duration> {
-        let is_busy = self.inlet.batch.remaining() > 0
-            || self.inlet.ready_len() > 0
-            || !self.announcements.is_empty();
-        if is_busy {
+        if self.is_busy() {
             return Some(Duration::ZERO);
         }
-        let has_room = self.slots.len() < self.limits.connections_max;
-        [deadline, self.timers.next(), self.listeners.next(self.now, has_room)]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|moment| moment.saturating_duration_since(self.now))
+        let until = deadline.into_iter().chain(self.next_timer()).min();
+        until.map(|moment| moment.saturating_duration_since(self.now))
+    }
+
+    fn is_busy(&self) -> bool {
+        self.inlet.batch.remaining() > 0
+            || self.inlet.ready_len() > 0
+            || !self.announcements.is_empty()
+    }
+
+    /// When something is to be done that no report of the poller will call for.
+    fn next_timer(&self) -> Option<Instant> {
+        let accept = self.listeners.next(self.now, self.has_accept_room());
+        [self.timers.next(), self.resend_at, accept].into_iter().flatten().min()
+    }
+
+    fn set_now(&mut self, now: Instant) {
+        self.now = now;
+        self.timers.set_now(now);
     }
 
     /// Ends a phase, if somebody wants to know how long it took.
@@ -303,20 +348,6 @@ impl<N: Net> Reactor<N> {
         }
     }
 
-    /// Acts on deadlines that have passed.
-    fn expire(&mut self) {
-        while let Some((id, due)) = self.timers.pop(self.now) {
-            let Some(slot) = self.slots.find(id) else {
-                continue; // the connection is long gone
-            };
-            match due {
-                Due::Connect => self.connect_deadline(slot),
-                Due::Close => self.close_deadline(slot),
-                Due::Resend => self.outlet.retry(slot),
-            }
-        }
-    }
-
     /// The outbox outside of a tick: for what the game has to say after its step.
     pub fn outbox(&mut self) -> Outbox<'_> {
         Outbox::new(&mut self.outlet, &self.slots, &self.limits)
@@ -328,7 +359,7 @@ impl<N: Net> Reactor<N> {
     /// Each tick begins with a flush, so call this only where something is to leave before.
     pub fn flush(&mut self) {
         if !self.outlet.requests.is_empty() {
-            self.now = self.net.now();
+            self.set_now(self.net.now());
             self.carry_out_requests();
         }
         self.flush_dirty();
@@ -356,8 +387,36 @@ impl<N: Net> Reactor<N> {
             bytes_sent: self.outlet.bytes_sent,
             messages_sent: self.outlet.messages_sent,
             messages_refused: self.outlet.messages_refused,
+            messages_superseded: self.outlet.messages_superseded,
+            bytes_queued: self.outlet.queued_in_all(),
+            bytes_unfinished: self.inlet.held(),
             bytes_pooled: self.inlet.pool.bytes() + self.outlet.pool.bytes(),
             ..self.counts
+        }
+    }
+
+    /// What one connection has done so far; `None` for a stale id, and unless
+    /// [`Builder::connection_stats`](crate::Builder::connection_stats) is set.
+    pub fn connection_stats(&self, conn: ConnId) -> Option<ConnStats> {
+        let slot = self.slots.find(conn)?;
+        let received = self.inlet.stats_of(slot)?;
+        let sent = self.outlet.stats_of(slot)?;
+        Some(ConnStats {
+            bytes_received: received.bytes,
+            messages_received: received.messages,
+            bytes_sent: sent.bytes,
+            messages_sent: sent.messages,
+            messages_refused: sent.refused,
+            queue_peak: sent.queue_peak,
+        })
+    }
+
+    /// When [`tick`](Self::tick) should be called although nothing arrives, for a foreign loop that waits for the reactor's
+    /// descriptor: at once if the answer is not in the future; `None` if only an arrival gives it something to do.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        match self.is_busy() {
+            true => Some(self.now),
+            false => self.next_timer(),
         }
     }
 
@@ -381,6 +440,16 @@ impl<N: Net> Reactor<N> {
     }
 }
 
+/// The poller's descriptor, for a foreign loop: it is readable when [`tick`](Reactor::tick) has something to do, except for
+/// what [`next_deadline`](Reactor::next_deadline) tells, and for what was queued since the last flush. Wait for it without edges
+/// (epoll(7): no EPOLLET), and tick with [`Wait::No`].
+#[cfg(unix)]
+impl std::os::fd::AsRawFd for Reactor<MioNet> {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.net.as_raw_fd()
+    }
+}
+
 impl<N: Net> fmt::Debug for Reactor<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reactor")
@@ -392,6 +461,9 @@ impl<N: Net> fmt::Debug for Reactor<N> {
 
 impl<N: Net> Drop for Reactor<N> {
     fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            shared.mailbox.close();
+        }
         for socket in self.sockets.drain(..).flatten() {
             self.net.close(socket);
         }

@@ -87,6 +87,11 @@ impl<T> Slots<T> {
         self.slab[slot as usize].as_mut().expect("the slot is live")
     }
 
+    /// The live slots at this moment.
+    pub(crate) fn live(&self) -> Vec<u32> {
+        self.slab.iter().filter(|(_, entry)| entry.is_some()).map(|(slot, _)| slot as u32).collect()
+    }
+
     #[inline]
     pub(crate) fn is_muted(&self, slot: u32) -> bool {
         self.has(slot, MUTED)
@@ -121,6 +126,14 @@ impl<T> Slots<T> {
 
     pub(crate) fn set_gone(&self, slot: u32) {
         self.marks[slot as usize].fetch_or(MUTED | GONE, Ordering::Relaxed);
+    }
+}
+
+/// Puts an entry into a column that is indexed by slot: a new slot is always the next one.
+pub(crate) fn put<T>(column: &mut Vec<T>, slot: u32, entry: T) {
+    match slot as usize {
+        fresh if fresh == column.len() => column.push(entry),
+        reused => column[reused] = entry,
     }
 }
 

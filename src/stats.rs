@@ -1,6 +1,8 @@
 //! Counters, and what a tick has cost.
 
-use std::time::{Duration, Instant};
+use std::fmt;
+
+use crate::error::DisconnectReason;
 
 /// What a reactor has done since it was built, and what it holds. Plain numbers; reading them costs
 /// nothing. Counters wrap around after 2^64.
@@ -17,10 +19,16 @@ pub struct Stats {
     pub accepted: u64,
     /// Accepts that failed: clients that were gone, and shortages of descriptors or memory.
     pub accept_failures: u64,
+    /// Clients that were accepted and closed: not admitted, or no room.
+    pub turned_away: u64,
     /// Outgoing connections begun.
     pub connects: u64,
     /// Connections, incoming and outgoing, that are over.
     pub ended: u64,
+    /// Why connections ended; connects that failed are not in here.
+    pub ends: Ends,
+    /// Looks at the poller that found nothing to do.
+    pub idle_wakes: u64,
     /// Receive calls.
     pub receives: u64,
     /// Bytes received, headers included.
@@ -35,116 +43,142 @@ pub struct Stats {
     pub messages_sent: u64,
     /// Messages refused.
     pub messages_refused: u64,
+    /// Messages that a newer one of their kind replaced before they left.
+    pub messages_superseded: u64,
+    /// Bytes that wait to be sent, on all connections.
+    pub bytes_queued: usize,
+    /// Bytes of frames that are not complete, or wait for their turn, on all connections.
+    pub bytes_unfinished: usize,
     /// Received bytes that were copied a second time: frames that had not arrived whole.
     pub bytes_moved: u64,
     /// Bytes of buffers that lie unused in the pools.
     pub bytes_pooled: usize,
 }
 
-/// What a tick has cost, so that a game can fit it into its frame.
-///
-/// Counts are those since the last tick returned, so what [`flush`](crate::Reactor::flush) did in between is in them.
+/// How many connections ended for which reason; see [`DisconnectReason`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct TickReport {
-    /// Events that can be fetched now, those carried over included.
-    pub events: usize,
-    /// Events among them that the game left unfetched before.
-    pub carried_over: usize,
-    /// The most events that a batch holds: [`Builder::event_budget`](crate::Builder::event_budget).
-    pub event_budget: usize,
-    /// Bytes of the batch memory that are in use.
-    pub memory_used: usize,
-    /// All of it: [`Builder::batch_memory`](crate::Builder::batch_memory).
-    pub memory: usize,
-    /// Connections that have more to be read, because a quantum, the budget or the memory was used up. While there
-    /// are any, [`Wait::Event`](crate::Wait::Event) does not wait.
-    pub unserved: usize,
-    /// Looks at the sockets.
-    pub passes: u64,
-    /// Clients accepted.
-    pub accepted: u64,
-    /// Receive calls.
-    pub receives: u64,
+#[allow(missing_docs, reason = "each is the count of the reason of that name")]
+pub struct Ends {
+    pub closed_by_peer: u64,
+    pub reset: u64,
+    pub timed_out: u64,
+    pub io: u64,
+    pub closed_by_us: u64,
+    pub close_deadline: u64,
+    pub kicked: u64,
+    pub frame_too_large: u64,
+    pub bad_frame: u64,
+    pub truncated: u64,
+    pub idle: u64,
+    pub first_frame: u64,
+    pub frame_deadline: u64,
+    pub write_stall: u64,
+    pub send_queue_full: u64,
+    pub memory_limit: u64,
+    pub rate_limit: u64,
+    pub shutdown: u64,
+}
+
+impl Ends {
+    pub(crate) fn count(&mut self, reason: DisconnectReason) {
+        *match reason {
+            DisconnectReason::ClosedByPeer => &mut self.closed_by_peer,
+            DisconnectReason::Reset => &mut self.reset,
+            DisconnectReason::TimedOut => &mut self.timed_out,
+            DisconnectReason::Io(_) => &mut self.io,
+            DisconnectReason::ClosedByUs => &mut self.closed_by_us,
+            DisconnectReason::CloseDeadline => &mut self.close_deadline,
+            DisconnectReason::Kicked => &mut self.kicked,
+            DisconnectReason::FrameTooLarge { .. } => &mut self.frame_too_large,
+            DisconnectReason::BadFrame(_) => &mut self.bad_frame,
+            DisconnectReason::Truncated => &mut self.truncated,
+            DisconnectReason::Idle => &mut self.idle,
+            DisconnectReason::FirstFrame => &mut self.first_frame,
+            DisconnectReason::FrameDeadline => &mut self.frame_deadline,
+            DisconnectReason::WriteStall => &mut self.write_stall,
+            DisconnectReason::SendQueueFull => &mut self.send_queue_full,
+            DisconnectReason::MemoryLimit => &mut self.memory_limit,
+            DisconnectReason::RateLimit => &mut self.rate_limit,
+            DisconnectReason::Shutdown => &mut self.shutdown,
+        } += 1;
+    }
+
+    fn rows(&self) -> [(&'static str, u64); 18] {
+        [
+            ("closed by peer", self.closed_by_peer),
+            ("reset", self.reset),
+            ("timed out", self.timed_out),
+            ("network error", self.io),
+            ("closed by us", self.closed_by_us),
+            ("close deadline", self.close_deadline),
+            ("kicked", self.kicked),
+            ("frame too large", self.frame_too_large),
+            ("bad frame", self.bad_frame),
+            ("truncated", self.truncated),
+            ("idle", self.idle),
+            ("first frame", self.first_frame),
+            ("frame deadline", self.frame_deadline),
+            ("write stall", self.write_stall),
+            ("send queue full", self.send_queue_full),
+            ("memory limit", self.memory_limit),
+            ("rate limit", self.rate_limit),
+            ("shutdown", self.shutdown),
+        ]
+    }
+}
+
+/// What one connection has done; see [`Builder::connection_stats`](crate::Builder::connection_stats).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConnStats {
     /// Bytes received, headers included.
     pub bytes_received: u64,
-    /// Messages put into the batch.
+    /// Messages put into a batch.
     pub messages_received: u64,
-    /// Send calls.
-    pub sends: u64,
     /// Bytes sent, headers included.
     pub bytes_sent: u64,
-    /// How long it took, if [`Builder::phase_times`](crate::Builder::phase_times) is set.
-    pub times: Option<PhaseTimes>,
+    /// Messages queued.
+    pub messages_sent: u64,
+    /// Messages refused.
+    pub messages_refused: u64,
+    /// The most bytes that have waited in its send queue.
+    pub queue_peak: usize,
 }
 
-/// How long the phases of a tick took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PhaseTimes {
-    /// Sending what was queued, and carrying out closes and kicks.
-    pub send: Duration,
-    /// Waiting: for the poller, and for the next look.
-    pub wait: Duration,
-    /// Accepting clients and finishing connects.
-    pub admit: Duration,
-    /// Receiving, cutting into messages, and deadlines.
-    pub read: Duration,
-}
-
-impl PhaseTimes {
-    /// All of it but the waiting: what the tick took from the game's frame.
-    pub fn busy(&self) -> Duration {
-        self.send + self.admit + self.read
-    }
-}
-
-impl TickReport {
-    /// What has changed between two readings.
-    pub(crate) fn between(before: &Stats, after: &Stats) -> TickReport {
-        TickReport {
-            passes: after.polls.wrapping_sub(before.polls),
-            accepted: after.accepted.wrapping_sub(before.accepted),
-            receives: after.receives.wrapping_sub(before.receives),
-            bytes_received: after.bytes_received.wrapping_sub(before.bytes_received),
-            messages_received: after.messages_received.wrapping_sub(before.messages_received),
-            sends: after.sends.wrapping_sub(before.sends),
-            bytes_sent: after.bytes_sent.wrapping_sub(before.bytes_sent),
-            ..TickReport::default()
+/// As an aligned table: a line for each number, and for each reason why a connection has ended.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers = [
+            ("ticks", self.ticks),
+            ("polls", self.polls),
+            ("idle wakes", self.idle_wakes),
+            ("connections", self.connections as u64),
+            ("accepted", self.accepted),
+            ("accept failures", self.accept_failures),
+            ("turned away", self.turned_away),
+            ("connects", self.connects),
+            ("ended", self.ended),
+            ("receives", self.receives),
+            ("bytes received", self.bytes_received),
+            ("bytes moved", self.bytes_moved),
+            ("messages received", self.messages_received),
+            ("sends", self.sends),
+            ("bytes sent", self.bytes_sent),
+            ("messages sent", self.messages_sent),
+            ("messages refused", self.messages_refused),
+            ("messages superseded", self.messages_superseded),
+            ("bytes queued", self.bytes_queued as u64),
+            ("bytes unfinished", self.bytes_unfinished as u64),
+            ("bytes pooled", self.bytes_pooled as u64),
+        ];
+        for (name, number) in numbers {
+            writeln!(f, "{name:<24}{number:>20}")?;
         }
-    }
-}
-
-/// A stopwatch for the phases of one tick.
-#[derive(Debug)]
-pub(crate) struct Laps {
-    last: Instant,
-    pub(crate) times: PhaseTimes,
-}
-
-/// The phases that a stopwatch tells apart.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Phase {
-    Send,
-    Wait,
-    Admit,
-    Read,
-}
-
-impl Laps {
-    pub(crate) fn start(now: Instant) -> Laps {
-        Laps { last: now, times: PhaseTimes::default() }
-    }
-
-    /// Ends a phase. The next one begins.
-    pub(crate) fn lap(&mut self, phase: Phase, now: Instant) {
-        let time = now.saturating_duration_since(std::mem::replace(&mut self.last, now));
-        *match phase {
-            Phase::Send => &mut self.times.send,
-            Phase::Wait => &mut self.times.wait,
-            Phase::Admit => &mut self.times.admit,
-            Phase::Read => &mut self.times.read,
-        } += time;
+        for (reason, count) in self.ends.rows().into_iter().filter(|(_, count)| *count > 0) {
+            writeln!(f, "  ended: {reason:<15}{count:>20}")?;
+        }
+        Ok(())
     }
 }
 
@@ -153,16 +187,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn laps_of_one_phase_add_up() {
-        let start = Instant::now();
-        let at = |ms| start + Duration::from_millis(ms);
-        let mut laps = Laps::start(start);
-        laps.lap(Phase::Send, at(1));
-        laps.lap(Phase::Wait, at(11));
-        laps.lap(Phase::Send, at(13));
-        laps.lap(Phase::Read, at(13));
-        let ms = Duration::from_millis;
-        assert_eq!((laps.times.send, laps.times.wait, laps.times.read), (ms(3), ms(10), ms(0)));
-        assert_eq!(laps.times.busy(), ms(3));
+    fn the_table_is_aligned_and_leaves_out_reasons_that_did_not_occur() {
+        let mut stats = Stats { ticks: 12, bytes_received: u64::MAX, ..Stats::default() };
+        stats.ends.count(DisconnectReason::Kicked);
+        stats.ends.count(DisconnectReason::FrameTooLarge { declared: 9, limit: 1 });
+        let table = stats.to_string();
+        let widths: Vec<usize> = table.lines().map(str::len).collect();
+        assert!(widths.iter().all(|width| *width == 44), "{table}");
+        assert!(table.contains("kicked") && table.contains("frame too large"), "{table}");
+        assert!(!table.contains("shutdown"), "{table}");
     }
 }

@@ -91,7 +91,7 @@ fn a_cancelled_attempt_does_not_touch_the_next_one() {
     let (mut server, addr) = server(Builder::new());
     let mut client = Reactor::new().expect("a poller");
     let dead = client.connect(hole).expect("an id");
-    client.tick(Wait::No).expect("a poller").events.for_each(|event| panic!("{event:?}"));
+    assert_eq!(client.tick(Wait::No).expect("a poller").events.next(), None);
     assert!(client.outbox().kick(dead));
     let alive = client.connect(addr).expect("an id");
     client.outbox().send(alive, b"hello").expect("room");

@@ -4,16 +4,15 @@
 //! before (`cargo build --examples`).
 #![cfg(unix)]
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
-use std::time::Duration;
+mod common;
 
-/// The longest that anything may take here. A hang then fails.
-const PATIENCE: Duration = Duration::from_secs(20);
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::thread;
+
+use common::PATIENCE;
+use common::process::Process;
 
 /// The modes of `echo`: event driven, and a frame loop.
 const MODES: [&str; 2] = ["0", "60"];
@@ -335,9 +334,8 @@ impl Echo {
     fn start(args: &[&str]) -> Echo {
         let args = [&["--listen", "127.0.0.1:0"], args].concat();
         let mut process = Process::start("echo", &args);
-        let line = process.stdout.wait_for("listening on ");
-        let addr = line.strip_prefix("listening on ").and_then(|addr| addr.parse().ok());
-        Echo { process, addr: addr.expect("an address and nothing else") }
+        let addr = process.addr();
+        Echo { process, addr }
     }
 
     fn connect(&self) -> TcpStream {
@@ -346,117 +344,5 @@ impl Echo {
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
         stream
-    }
-}
-
-/// A running example; killed when dropped.
-struct Process {
-    child: Child,
-    stdout: Lines,
-    stderr: Lines,
-}
-
-impl Process {
-    fn start(example: &str, args: &[&str]) -> Process {
-        let mut child = Command::new(path(example))
-            .args(args)
-            .env_remove("RUST_LOG")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{example} (`cargo build --examples`?): {error}"));
-        let stdout = Lines::of(child.stdout.take().expect("a pipe"));
-        let stderr = Lines::of(child.stderr.take().expect("a pipe"));
-        Process { child, stdout, stderr }
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let status = Command::new("kill").args([&format!("-{name}"), &pid]).status();
-        assert!(status.expect("there is a `kill`").success());
-    }
-
-    /// Waits for its end, and for that of everyone who writes to its stderr.
-    fn end(&mut self) -> End {
-        let stdout = self.stdout.rest();
-        let stderr = self.stderr.rest();
-        let code = self.child.wait().expect("ended").code();
-        End { code, stdout, stderr }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Examples are built beside the directory of this test: `target/debug/examples`, `…/deps`.
-fn path(example: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("this program has a path");
-    let profile = test.ancestors().nth(2).expect("target/<profile>/deps/<test>");
-    profile.join("examples").join(example)
-}
-
-/// What a process writes, line by line, with a bound on each wait.
-struct Lines {
-    coming: Receiver<String>,
-    seen: Vec<String>,
-}
-
-impl Lines {
-    fn of(pipe: impl Read + Send + 'static) -> Lines {
-        let (sender, coming) = channel();
-        thread::spawn(move || {
-            for line in BufReader::new(pipe).lines().map_while(io::Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
-        Lines { coming, seen: Vec::new() }
-    }
-
-    /// The next line that contains `text`.
-    fn wait_for(&mut self, text: &str) -> String {
-        loop {
-            let line = self.coming.recv_timeout(PATIENCE);
-            let line = line.unwrap_or_else(|error| panic!("no {text:?}: {error} {:?}", self.seen));
-            self.seen.push(line.clone());
-            if line.contains(text) {
-                return line;
-            }
-        }
-    }
-
-    /// All lines, once the pipe is closed.
-    fn rest(&mut self) -> Vec<String> {
-        loop {
-            match self.coming.recv_timeout(PATIENCE) {
-                Ok(line) => self.seen.push(line),
-                Err(RecvTimeoutError::Disconnected) => return std::mem::take(&mut self.seen),
-                Err(RecvTimeoutError::Timeout) => panic!("no end of {:?}", self.seen),
-            }
-        }
-    }
-}
-
-/// How a process ended and what it had written.
-#[derive(Debug)]
-struct End {
-    code: Option<i32>,
-    stdout: Vec<String>,
-    stderr: Vec<String>,
-}
-
-impl End {
-    /// The one line of a process that could not do what it was asked to.
-    fn only_error(&self) -> &str {
-        assert_eq!((self.stdout.len(), self.stderr.len()), (0, 1), "{self:?}");
-        self.stderr[0].strip_prefix("error: ").expect("an error")
-    }
-
-    fn count_in_table(&self, result: &str) -> usize {
-        self.stdout.iter().filter(|line| line.ends_with(&format!(" {result}"))).count()
     }
 }

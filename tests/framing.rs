@@ -54,7 +54,8 @@ impl Twin {
     }
 
     fn front(self, bytes: &[u8], max: usize) -> Front<'_> {
-        let too_large = |declared| Err(DisconnectReason::FrameTooLarge { declared, limit: max });
+        let too_large =
+            |declared| Err(DisconnectReason::FrameTooLarge { declared, limit: max as u32 });
         let bad = |fault| Err(DisconnectReason::BadFrame(fault));
         match self {
             Twin::Telepathy => {

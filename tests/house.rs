@@ -9,15 +9,19 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[&[&str]] = &[
     &["lib"],
     &["reactor"],
-    &["event"],
+    &["event", "handle"],
     &["conn", "net", "sim"],
     &["config"],
-    &["pool", "ring", "arena", "batch", "frame", "slots", "timers", "map"],
-    &["error", "addr", "id", "io", "stats"],
+    &[
+        "pool", "ring", "arena", "batch", "frame", "slots", "timers", "map", "filter", "mailbox",
+        "ledger",
+    ],
+    &["error", "addr", "id", "io", "stats", "report"],
 ];
 
-/// But for these doors: `sim` is another `net`, and an error names an address.
-const DOORS: &[(&str, &str)] = &[("sim", "net"), ("error", "addr")];
+/// But for these doors: `sim` is another `net`, an error names an address, and numbers say what they count.
+const DOORS: &[(&str, &str)] =
+    &[("sim", "net"), ("error", "addr"), ("stats", "error"), ("report", "stats")];
 
 #[test]
 fn imports_lead_downwards() {

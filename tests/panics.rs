@@ -73,9 +73,7 @@ fn a_panic_while_a_connection_ends_ends_it_once() {
     }));
     assert!(panicked.is_err());
     tick_until(&mut reactor, |reactor| reactor.connections() == 0);
-    for event in reactor.tick(Wait::No).expect("a poller").events {
-        panic!("nothing more of that connection: {event:?}");
-    }
+    assert_eq!(reactor.tick(Wait::No).expect("a poller").events.next(), None);
     assert_eq!(ends, 1);
 }
 

@@ -3,15 +3,18 @@
 use std::collections::VecDeque;
 use std::io;
 
+use super::bucket::Throttle;
 use crate::arena::Arena;
 use crate::batch::{Batch, What};
-use crate::config::Limits;
+use crate::config::{Limits, RatePolicy, Timeouts};
 use crate::error::DisconnectReason;
 use crate::frame::{Decoded, Framer, Stop};
 use crate::id::ConnId;
 use crate::io::{Received, is_shortage};
 use crate::pool::Pool;
 use crate::ring::Ring;
+use crate::slots::put;
+use crate::timers::Moment;
 
 /// What one connection has received and not yet handed out.
 #[derive(Debug, Default)]
@@ -27,9 +30,15 @@ pub(crate) struct Inbound {
     backlog: bool,
     /// It stands in the ready queue.
     queued: bool,
+    /// It has brought a whole message.
+    has_spoken: bool,
     intake: Intake,
     /// The number behind its last message in the batch.
     last: u64,
+    /// When it last brought anything.
+    heard: Moment,
+    /// When the first byte of its unfinished frame came.
+    frame_begun: Moment,
 }
 
 /// What is known of a connection's input.
@@ -51,7 +60,7 @@ enum ReadEnd {
     Failed(io::ErrorKind),
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Turn {
     tick: u32,
     frames: u32,
@@ -65,16 +74,54 @@ pub(crate) struct Inlet {
     pub(crate) batch: Batch,
     pub(crate) pool: Pool,
     conns: Vec<Inbound>,
+    /// The rates of all connections; empty where none is set.
+    throttles: Vec<Throttle>,
+    /// What each connection has brought; empty where nobody wants to know.
+    stats: Vec<InStats>,
     /// Who may have something to read, in turn.
     ready: VecDeque<u32>,
     /// Whose ring lies in the batch.
     lending: Vec<u32>,
     tick: u32,
+    /// Bytes that lie in rings.
+    held: usize,
     /// Bytes moved beside the one copy out of the kernel.
     pub(crate) bytes_moved: u64,
     pub(crate) bytes_received: u64,
     pub(crate) messages_received: u64,
     pub(crate) receives: u64,
+}
+
+/// What a turn of a connection needs to know.
+pub(crate) struct Visit<'a> {
+    pub(crate) id: ConnId,
+    pub(crate) framer: &'a Framer,
+    pub(crate) limits: &'a Limits,
+    pub(crate) now: Moment,
+    /// The most bytes that all rings together may hold.
+    pub(crate) held_max: usize,
+}
+
+/// What a connection has brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InStats {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+}
+
+/// How much a turn may bring.
+#[derive(Clone, Copy, Debug)]
+struct Quota {
+    frames: usize,
+    bytes: usize,
+}
+
+/// What a deadline of a receiving half means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadDue {
+    /// It may go on.
+    Resume,
+    End(DisconnectReason),
 }
 
 /// How a connection's turn ended.
@@ -84,6 +131,8 @@ pub(crate) enum Turned {
     Idle,
     /// There may be more; it has had its turn.
     Again,
+    /// There may be more, but it has used up its rate: its deadline says when to go on.
+    Throttled,
     /// There may be more, but the arena is full: nobody else's turn can bring anything either.
     ArenaFull,
     /// The peer's FIN; all before it is in the batch.
@@ -101,9 +150,12 @@ impl Inlet {
             batch: Batch::default(),
             pool: Pool::default(),
             conns: Vec::new(),
+            throttles: Vec::new(),
+            stats: Vec::new(),
             ready: VecDeque::new(),
             lending: Vec::new(),
             tick: 0,
+            held: 0,
             bytes_moved: 0,
             bytes_received: 0,
             messages_received: 0,
@@ -112,12 +164,15 @@ impl Inlet {
     }
 
     /// Makes the half of a new connection. Nothing is known to be readable.
-    pub(crate) fn open(&mut self, slot: u32) {
-        match slot as usize {
-            fresh if fresh == self.conns.len() => self.conns.push(Inbound::default()),
-            reused => self.conns[reused] = Inbound::default(),
+    pub(crate) fn open(&mut self, slot: u32, limits: &Limits, now: Moment) {
+        let conn = Inbound { last: self.batch.next_number(), heard: now, ..Inbound::default() };
+        if let Some(throttle) = Throttle::new(limits, now) {
+            put(&mut self.throttles, slot, throttle);
         }
-        self.conns[slot as usize].last = self.batch.next_number();
+        if limits.connection_stats {
+            put(&mut self.stats, slot, InStats::default());
+        }
+        put(&mut self.conns, slot, conn);
     }
 
     /// What the events of a batch borrow.
@@ -134,11 +189,12 @@ impl Inlet {
 
     /// Takes back what the game has fetched.
     pub(crate) fn release(&mut self) {
-        let Inlet { batch, conns, pool, lending, bytes_moved, .. } = self;
+        let Inlet { batch, conns, pool, lending, bytes_moved, held, .. } = self;
         lending.retain(|&slot| {
             let conn = &mut conns[slot as usize];
             let fetched = batch.fetched_up_to(conn.last);
             if fetched {
+                *held -= conn.lent as usize;
                 *bytes_moved += conn.take_back(pool);
             }
             !fetched
@@ -160,6 +216,7 @@ impl Inlet {
         let conn = &mut self.conns[slot as usize];
         conn.backlog = false;
         if conn.lent == 0 {
+            self.held -= conn.ring.len();
             self.pool.put(conn.ring.release());
         }
     }
@@ -174,10 +231,79 @@ impl Inlet {
     pub(crate) fn reap(&mut self, slot: u32) {
         let conn = std::mem::take(&mut self.conns[slot as usize]);
         let mut ring = conn.ring;
+        self.held -= ring.len();
         self.pool.put(ring.release());
         if conn.lent > 0 {
             self.lending.retain(|&lending| lending != slot);
         }
+    }
+
+    // Deadlines.
+
+    /// Whether a connection has a deadline that it did not have when it was accepted.
+    pub(crate) fn has_deadline(&self, slot: u32) -> bool {
+        let conn = &self.conns[slot as usize];
+        conn.has_partial() || self.rest_until(slot).is_some()
+    }
+
+    /// What is due next, and when.
+    pub(crate) fn deadline(&self, slot: u32, timeouts: &Timeouts) -> Option<(Moment, ReadDue)> {
+        let conn = &self.conns[slot as usize];
+        if conn.intake.end.is_some() {
+            return None;
+        }
+        let rest = self.rest_until(slot);
+        let idle = timeouts.idle.map(|span| conn.heard.after(span));
+        let frame = timeouts.frame.filter(|_| conn.has_partial());
+        let frame = frame.map(|span| conn.frame_begun.after(span));
+        [
+            rest.map(|at| (at, ReadDue::Resume)),
+            frame.map(|at| (at, ReadDue::End(DisconnectReason::FrameDeadline))),
+            idle.map(|at| (at, ReadDue::End(DisconnectReason::Idle))),
+        ]
+        .into_iter()
+        .flatten()
+        .reduce(|first, next| if next.0.is_before(first.0) { next } else { first })
+    }
+
+    /// Whether it is ours that nothing has come: there may be something, and we have not read it.
+    pub(crate) fn is_behind(&self, slot: u32) -> bool {
+        let conn = &self.conns[slot as usize];
+        conn.queued || conn.intake.readable || conn.backlog || conn.lent > 0
+    }
+
+    /// Begins the peer's deadlines anew, since it could not have kept them.
+    pub(crate) fn excuse(&mut self, slot: u32, now: Moment) {
+        let conn = &mut self.conns[slot as usize];
+        (conn.heard, conn.frame_begun) = (now, now);
+    }
+
+    /// Whether a connection has brought a whole message.
+    pub(crate) fn has_spoken(&self, slot: u32) -> bool {
+        self.conns[slot as usize].has_spoken
+    }
+
+    /// Ends a connection's rest.
+    pub(crate) fn end_rest(&mut self, slot: u32) {
+        if let Some(throttle) = self.throttles.get_mut(slot as usize) {
+            throttle.until = None;
+        }
+        self.resume(slot);
+    }
+
+    /// Until when a connection rests, having used up its rate.
+    fn rest_until(&self, slot: u32) -> Option<Moment> {
+        self.throttles.get(slot as usize)?.until
+    }
+
+    /// What a connection has brought, if that is counted.
+    pub(crate) fn stats_of(&self, slot: u32) -> Option<InStats> {
+        self.stats.get(slot as usize).copied()
+    }
+
+    /// Bytes that lie in rings.
+    pub(crate) fn held(&self) -> usize {
+        self.held
     }
 
     // The ready queue.
@@ -224,48 +350,95 @@ impl Inlet {
 
     // A connection's turn.
 
-    /// Receives once from a connection and puts whole frames into the batch, within its quanta.
+    /// Receives once from a connection and puts whole frames into the batch, within its quanta and rates.
     pub(crate) fn serve(
         &mut self,
-        id: ConnId,
-        framer: &Framer,
-        limits: &Limits,
+        visit: &Visit<'_>,
         recv: impl FnMut(&mut [u8]) -> io::Result<Received>,
     ) -> Turned {
-        let conn = &mut self.conns[id.slot() as usize];
+        let conn = &mut self.conns[visit.id.slot() as usize];
+        let limits = visit.limits;
         conn.intake.turn.renew(self.tick);
-        let frames = (limits.frame_quantum - conn.intake.turn.frames as usize)
-            .min(limits.event_budget.saturating_sub(self.batch.remaining()));
+        let mut quota = conn.intake.turn.quota(limits);
+        quota.frames = quota.frames.min(limits.event_budget.saturating_sub(self.batch.remaining()));
         // Frames of an earlier turn still lie at the ring's front: it must not be touched before the
         // game has fetched them.
-        if frames == 0 || conn.lent > 0 {
+        if quota.frames == 0 || conn.lent > 0 {
             return Turned::Again;
         }
-        if conn.backlog || conn.ring.len() > TAIL_LEN_MAX {
-            self.serve_in_ring(id, framer, limits, frames, recv)
-        } else {
-            self.serve_in_arena(id, framer, limits, frames, recv)
+        if limits.rate_policy == RatePolicy::Pause && !self.keep_pace(&mut quota, visit) {
+            return Turned::Throttled;
         }
+        let conn = &self.conns[visit.id.slot() as usize];
+        let before = conn.intake.turn;
+        let turned = if conn.backlog || conn.ring.len() > TAIL_LEN_MAX {
+            self.serve_in_ring(visit, quota, recv)
+        } else {
+            self.serve_in_arena(visit, quota, recv)
+        };
+        self.account(visit, before, turned)
+    }
+
+    /// Cuts the quota to what the connection's rates allow now. Returns whether that is anything.
+    fn keep_pace(&mut self, quota: &mut Quota, visit: &Visit<'_>) -> bool {
+        let slot = visit.id.slot() as usize;
+        let Some(throttle) = self.throttles.get_mut(slot) else {
+            return true;
+        };
+        let (frames, bytes) = throttle.allowance(visit.limits, visit.now);
+        quota.frames = quota.frames.min(frames);
+        quota.bytes = quota.bytes.min(bytes);
+        // What has been received already is paid for.
+        let is_enough = frames > 0 && (bytes > 0 || self.conns[slot].backlog);
+        throttle.until = None;
+        if !is_enough {
+            throttle.rest(visit.limits);
+        }
+        is_enough
+    }
+
+    /// Notes what a turn has brought, and whether that was within the connection's rates.
+    fn account(&mut self, visit: &Visit<'_>, before: Turn, turned: Turned) -> Turned {
+        let conn = &mut self.conns[visit.id.slot() as usize];
+        let frames = (conn.intake.turn.frames - before.frames) as usize;
+        let bytes = (conn.intake.turn.bytes - before.bytes) as usize;
+        self.messages_received += frames as u64;
+        self.bytes_received += bytes as u64;
+        conn.has_spoken |= frames > 0;
+        if let Some(stats) = self.stats.get_mut(visit.id.slot() as usize) {
+            stats.messages += frames as u64;
+            stats.bytes += bytes as u64;
+        }
+        if bytes > 0 {
+            conn.heard = visit.now;
+        }
+        let Some(throttle) = self.throttles.get_mut(visit.id.slot() as usize) else {
+            return turned;
+        };
+        let is_within = throttle.take(visit.limits, frames, bytes);
+        let ends = !is_within && visit.limits.rate_policy == RatePolicy::Disconnect;
+        if ends && !matches!(turned, Turned::Bad(_)) {
+            return Turned::Bad(DisconnectReason::RateLimit);
+        }
+        turned
     }
 
     /// The usual way: what is new is received into the arena, behind the short rest of last time, and
     /// handed out of it.
     fn serve_in_arena(
         &mut self,
-        id: ConnId,
-        framer: &Framer,
-        limits: &Limits,
-        frames: usize,
+        visit: &Visit<'_>,
+        quota: Quota,
         mut recv: impl FnMut(&mut [u8]) -> io::Result<Received>,
     ) -> Turned {
-        let conn = &mut self.conns[id.slot() as usize];
+        let conn = &mut self.conns[visit.id.slot() as usize];
         let start = self.arena.position();
         let spare = self.arena.spare();
         let tail = conn.ring.len();
         if spare.len() < tail + RECEIVE_LEN_MIN {
             return Turned::ArenaFull;
         }
-        let offered = conn.intake.quantum(limits).min(spare.len() - tail);
+        let offered = quota.bytes.min(spare.len() - tail);
         if !conn.intake.is_open() || offered == 0 {
             return conn.rest();
         }
@@ -274,25 +447,33 @@ impl Inlet {
         if len == 0 {
             return conn.rest();
         }
-        self.bytes_received += len as u64;
         if tail > 0 {
             spare[..tail].copy_from_slice(conn.ring.contiguous());
             self.pool.put(conn.ring.release());
+            self.held -= tail;
             self.bytes_moved += tail as u64;
         }
         let filled = &spare[..tail + len];
-        let decoded = framer.decode(filled, frames, &mut conn.scanned, |offset, len| {
-            let start = start.wrapping_add(offset as u32);
-            conn.last = 1 + self.batch.push(id, What::InArena { start, len: len as u32 });
-        });
+        let decoded =
+            visit.framer.decode(filled, quota.frames, &mut conn.scanned, |offset, len| {
+                let start = start.wrapping_add(offset as u32);
+                conn.last = 1 + self.batch.push(visit.id, What::InArena { start, len: len as u32 });
+            });
         let rest = &filled[decoded.consumed..];
         if !rest.is_empty() && !matches!(decoded.stop, Stop::Bad(_)) {
+            if self.held + rest.len() > visit.held_max {
+                self.arena.commit(decoded.consumed);
+                return conn.turned(&decoded.but_bad(DisconnectReason::MemoryLimit));
+            }
             conn.ring.rehome(self.pool.take(rest.len()));
             conn.ring.push(rest);
+            self.held += rest.len();
             self.bytes_moved += rest.len() as u64;
         }
+        if decoded.consumed > 0 || tail == 0 {
+            conn.frame_begun = visit.now;
+        }
         self.arena.commit(decoded.consumed);
-        self.messages_received += decoded.frames as u64;
         conn.turned(&decoded)
     }
 
@@ -300,18 +481,16 @@ impl Inlet {
     /// connection's own ring, so that their bytes are not moved again and again.
     fn serve_in_ring(
         &mut self,
-        id: ConnId,
-        framer: &Framer,
-        limits: &Limits,
-        frames: usize,
+        visit: &Visit<'_>,
+        quota: Quota,
         mut recv: impl FnMut(&mut [u8]) -> io::Result<Received>,
     ) -> Turned {
-        let conn = &mut self.conns[id.slot() as usize];
-        let full_len = framer.frame_len_max().max(conn.ring.capacity());
-        while !conn.backlog && conn.intake.is_open() {
-            let quantum = conn.intake.quantum(limits);
-            if quantum == 0 || conn.ring.len() >= full_len {
-                break;
+        let conn = &mut self.conns[visit.id.slot() as usize];
+        let full_len = visit.framer.frame_len_max().max(conn.ring.capacity());
+        let mut quantum = quota.bytes;
+        while !conn.backlog && conn.intake.is_open() && quantum > 0 && conn.ring.len() < full_len {
+            if self.held >= visit.held_max {
+                return Turned::Bad(DisconnectReason::MemoryLimit);
             }
             self.bytes_moved += conn.make_room(&mut self.pool);
             self.receives += 1;
@@ -320,18 +499,19 @@ impl Inlet {
                 break;
             }
             conn.ring.commit(len);
-            self.bytes_received += len as u64;
+            self.held += len;
+            quantum -= len;
         }
         let bytes = conn.ring.contiguous();
-        let decoded = framer.decode(bytes, frames, &mut conn.scanned, |offset, len| {
+        let decoded = visit.framer.decode(bytes, quota.frames, &mut conn.scanned, |offset, len| {
             let what = What::InRing { start: offset as u32, len: len as u32 };
-            conn.last = 1 + self.batch.push(id, what);
+            conn.last = 1 + self.batch.push(visit.id, what);
         });
         if decoded.consumed > 0 {
             conn.lent = decoded.consumed as u32;
-            self.lending.push(id.slot());
+            conn.frame_begun = visit.now;
+            self.lending.push(visit.id.slot());
         }
-        self.messages_received += decoded.frames as u64;
         conn.turned(&decoded)
     }
 
@@ -348,7 +528,7 @@ impl Inlet {
         if spare.is_empty() {
             return Turned::ArenaFull;
         }
-        let offered = conn.intake.quantum(limits).min(spare.len());
+        let offered = conn.intake.turn.quota(limits).bytes.min(spare.len());
         if conn.intake.is_open() && offered > 0 {
             self.receives += 1;
             conn.intake.receive(&mut spare[..offered], &mut recv);
@@ -358,6 +538,11 @@ impl Inlet {
 }
 
 impl Inbound {
+    /// Whether a frame has begun to come and is not complete.
+    fn has_partial(&self) -> bool {
+        self.ring.len() > self.lent as usize && !self.backlog
+    }
+
     /// The bytes of a frame in the ring, counted from the ring's front.
     pub(crate) fn lent(&self, start: u32, len: u32) -> &[u8] {
         &self.ring.contiguous()[start as usize..][..len as usize]
@@ -421,11 +606,6 @@ impl Intake {
         self.readable && self.end.is_none()
     }
 
-    /// Bytes that may still be received in this tick.
-    fn quantum(&self, limits: &Limits) -> usize {
-        limits.read_quantum - self.turn.bytes as usize
-    }
-
     /// Receives once and notes what that says about the socket. Returns how many bytes came.
     fn receive(
         &mut self,
@@ -456,6 +636,14 @@ impl Turn {
     fn renew(&mut self, tick: u32) {
         if self.tick != tick {
             *self = Turn { tick, frames: 0, bytes: 0 };
+        }
+    }
+
+    /// What is left of it.
+    fn quota(&self, limits: &Limits) -> Quota {
+        Quota {
+            frames: limits.frame_quantum - self.frames as usize,
+            bytes: limits.read_quantum - self.bytes as usize,
         }
     }
 }

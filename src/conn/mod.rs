@@ -21,6 +21,7 @@
 //! A kick, an error, a bad frame or a missed deadline leads from every stage to `Ended`, and from
 //! `Ended` nothing leads anywhere: the slot is reaped once the game has fetched the last event.
 
+mod bucket;
 pub(crate) mod inbound;
 pub(crate) mod outbound;
 mod queue;
@@ -30,8 +31,9 @@ use std::io;
 
 use crate::addr::Addr;
 use crate::error::{ConnectFailure, DisconnectReason};
-use crate::frame::Framer;
+use crate::frame::FramerId;
 use crate::id::ListenerId;
+use crate::timers::Moment;
 
 /// What both halves of a connection, and the user, may know about it.
 #[derive(Debug)]
@@ -39,8 +41,12 @@ pub(crate) struct Card {
     pub(crate) peer: Addr,
     /// `None` for an outgoing connection.
     pub(crate) listener: Option<ListenerId>,
-    pub(crate) framer: Framer,
+    pub(crate) framer: FramerId,
     pub(crate) stage: Stage,
+    /// When the stage should be over, or the first message should have come.
+    pub(crate) deadline: Option<Moment>,
+    /// When the timers come back to this connection: at its earliest deadline or before.
+    pub(crate) scheduled: Option<Moment>,
 }
 
 /// Where in its life a connection is.
@@ -57,7 +63,7 @@ pub(crate) enum Stage {
     /// (`peer_closed` is false), input is read and discarded.
     Flushing { reason: DisconnectReason, peer_closed: bool },
     /// All has left, FIN included; input is read and discarded until the peer's FIN.
-    Lingering,
+    Lingering { reason: DisconnectReason },
     /// Over.
     Ended(Ending),
 }
@@ -86,6 +92,8 @@ pub(crate) enum Step {
     Flushed,
     /// The game closes.
     Close,
+    /// The game closes everything.
+    Shutdown,
     /// The end, whatever was under way.
     End(DisconnectReason),
 }
@@ -102,6 +110,7 @@ impl Stage {
             (Connecting, Step::Close | Step::End(_)) => {
                 Ended(Ending::ConnectFailed(ConnectFailure::Cancelled))
             }
+            (Connecting, Step::Shutdown) => Ended(Ending::ConnectFailed(ConnectFailure::Shutdown)),
             (Connecting, _) => self,
 
             (_, Step::End(reason)) => Ended(Ending::Disconnected(reason)),
@@ -109,11 +118,12 @@ impl Stage {
             (Open, Step::PeerFin { truncated }) => PeerClosed { reason: fin_reason(truncated) },
             (PeerClosed { reason }, Step::LastFetched) => Flushing { reason, peer_closed: true },
 
-            (Open, Step::Close) => {
-                Flushing { reason: DisconnectReason::ClosedByUs, peer_closed: false }
-            }
-            (PeerClosed { .. }, Step::Close) => {
-                Flushing { reason: DisconnectReason::ClosedByUs, peer_closed: true }
+            (Open | PeerClosed { .. }, Step::Close | Step::Shutdown) => {
+                let reason = match step {
+                    Step::Close => DisconnectReason::ClosedByUs,
+                    _ => DisconnectReason::Shutdown,
+                };
+                Flushing { reason, peer_closed: self != Open }
             }
             (Flushing { reason, .. }, Step::PeerFin { .. }) => {
                 Flushing { reason, peer_closed: true }
@@ -121,17 +131,17 @@ impl Stage {
             (Flushing { reason, peer_closed: true }, Step::Flushed) => {
                 Ended(Ending::Disconnected(reason))
             }
-            (Flushing { peer_closed: false, .. }, Step::Flushed) => Lingering,
+            (Flushing { reason, peer_closed: false }, Step::Flushed) => Lingering { reason },
 
             // Nothing of ours is lost any more, so whichever way the peer goes is fine.
-            (Lingering, Step::PeerFin { .. } | Step::ReadFailed(_)) => {
-                Ended(Ending::Disconnected(DisconnectReason::ClosedByUs))
+            (Lingering { reason }, Step::PeerFin { .. } | Step::ReadFailed(_)) => {
+                Ended(Ending::Disconnected(reason))
             }
             (_, Step::ReadFailed(kind)) => {
                 Ended(Ending::Disconnected(DisconnectReason::from(&io::Error::from(kind))))
             }
 
-            (Open | PeerClosed { .. } | Flushing { .. } | Lingering, _) => self,
+            (Open | PeerClosed { .. } | Flushing { .. } | Lingering { .. }, _) => self,
         }
     }
 }
@@ -165,7 +175,7 @@ mod tests {
     #[test]
     fn our_close_waits_for_the_peer() {
         let stage = walk(Stage::Open, &[Step::Close, Step::Flushed]);
-        assert_eq!(stage, Stage::Lingering);
+        assert_eq!(stage, Stage::Lingering { reason: DisconnectReason::ClosedByUs });
         assert_eq!(stage.after(FIN), disconnected(DisconnectReason::ClosedByUs));
         let crossed = walk(Stage::Open, &[Step::Close, FIN, Step::Flushed]);
         assert_eq!(crossed, disconnected(DisconnectReason::ClosedByUs));
@@ -190,6 +200,18 @@ mod tests {
     }
 
     #[test]
+    fn a_shutdown_keeps_the_reason_of_what_was_ending_already() {
+        let closing = walk(Stage::Open, &[Step::Close, Step::Shutdown, Step::Flushed, FIN]);
+        assert_eq!(closing, disconnected(DisconnectReason::ClosedByUs));
+        let open = walk(Stage::Open, &[Step::Shutdown, Step::Flushed, FIN]);
+        assert_eq!(open, disconnected(DisconnectReason::Shutdown));
+        let replying = walk(Stage::Open, &[FIN, Step::Shutdown, Step::Flushed]);
+        assert_eq!(replying, disconnected(DisconnectReason::Shutdown));
+        let failed = Stage::Ended(Ending::ConnectFailed(ConnectFailure::Shutdown));
+        assert_eq!(Stage::Connecting.after(Step::Shutdown), failed);
+    }
+
+    #[test]
     fn the_end_is_final() {
         let ended = disconnected(DisconnectReason::Kicked);
         for step in [
@@ -200,6 +222,7 @@ mod tests {
             Step::ReadFailed(io::ErrorKind::ConnectionReset),
             Step::Flushed,
             Step::Close,
+            Step::Shutdown,
             Step::End(DisconnectReason::Reset),
         ] {
             assert_eq!(ended.after(step), ended);

@@ -1,30 +1,59 @@
 //! The sending half: messages in, contiguous bytes out. No socket, no clock.
 
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::queue::{Queue, SLICES_MAX, Spares};
 use super::writer::{FrameWriter, LenHint};
 use crate::config::{Limits, SendPolicy};
-use crate::error::{DisconnectReason, EncodeError, SendError};
-use crate::frame::{Framer, HEADER_LEN};
+use crate::error::{DisconnectReason, SendError};
+use crate::frame::{FramerId, HEADER_LEN};
 use crate::id::ConnId;
 use crate::io::is_shortage;
+use crate::ledger::{Ledger, Overdrawn};
 use crate::pool::Pool;
+use crate::slots::put;
+use crate::timers::Moment;
 
 /// What one connection has to send.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     queue: Queue,
-    framer: Framer,
+    framer: FramerId,
     gate: Gate,
     /// It stands in the dirty list.
     dirty: bool,
-    /// The socket has no room: nothing is sent before it says writable.
-    blocked: bool,
+    room: Room,
+    /// The queue has risen above the high water mark, and not fallen to the low one since.
+    is_high: bool,
+    soft: SoftLimit,
+    /// Something waits, and the socket has taken nothing since `moved`.
+    is_stalled: bool,
+    soft_since: Moment,
+    moved: Moment,
+}
+
+/// Whether the socket takes more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// As far as is known.
+    Some,
     /// The last send was short; the next flush tries once more before it waits for writable.
-    short: bool,
+    Short,
+    /// Nothing is sent before the socket says writable.
+    None,
+}
+
+/// How the queue stands to its soft limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SoftLimit {
+    Within,
+    /// Above it, since `soft_since`.
+    Above,
+    /// Above it for too long: messages are refused until it is within again.
+    Choked,
 }
 
 /// Whether messages are taken.
@@ -44,6 +73,62 @@ pub(crate) enum Request {
     End(DisconnectReason),
     /// To go on reading after a pause.
     Resume,
+    /// A send queue has risen above a mark or a limit: to be seen to.
+    Risen,
+}
+
+/// What a connection has sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OutStats {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    pub(crate) refused: u64,
+    pub(crate) queue_peak: usize,
+}
+
+/// Why a message is not taken. The game hears of it as a [`SendError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The connection's own limit.
+    QueueFull,
+    /// The limit of all together.
+    MemoryFull,
+    /// The soft limit, for too long.
+    Choked,
+    Other(SendError),
+}
+
+impl From<Refusal> for SendError {
+    fn from(refusal: Refusal) -> SendError {
+        match refusal {
+            Refusal::QueueFull | Refusal::MemoryFull | Refusal::Choked => SendError::Full,
+            Refusal::Other(error) => error,
+        }
+    }
+}
+
+impl From<SendError> for Refusal {
+    fn from(error: SendError) -> Refusal {
+        Refusal::Other(error)
+    }
+}
+
+impl From<Overdrawn> for Refusal {
+    fn from(overdrawn: Overdrawn) -> Refusal {
+        match overdrawn {
+            Overdrawn::Closed => Refusal::Other(SendError::Closing),
+            Overdrawn::Queue => Refusal::QueueFull,
+            Overdrawn::InAll => Refusal::MemoryFull,
+        }
+    }
+}
+
+/// What a deadline of a sending half means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendDue {
+    /// No further messages until the queue is within its soft limit.
+    Choke,
+    End(DisconnectReason),
 }
 
 /// The sending halves of all connections: what an outbox borrows.
@@ -56,11 +141,15 @@ pub(crate) struct Outlet {
     /// Who has something to send and may try.
     dirty: Vec<u32>,
     spares: Spares,
+    books: Books,
+    /// What each connection has sent; empty where nobody wants to know.
+    stats: Vec<OutStats>,
     encode_len: LenHint,
     /// Bytes of the header of the last encoded message.
     header_len: usize,
     pub(crate) messages_sent: u64,
     pub(crate) messages_refused: u64,
+    pub(crate) messages_superseded: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) sends: u64,
 }
@@ -75,29 +164,48 @@ pub(crate) enum Flushed {
     /// The system is short of memory: nothing will tell when to go on.
     Shortage,
     /// Nothing can leave any more; what was queued is gone.
-    Failed(io::ErrorKind),
+    Failed,
 }
 
 impl Outlet {
     /// Makes the half of a new connection. One that is not yet established is blocked until it is.
-    pub(crate) fn open(&mut self, slot: u32, framer: Framer, established: bool) {
+    pub(crate) fn open(
+        &mut self,
+        id: ConnId,
+        framer: FramerId,
+        established: bool,
+        limits: &Limits,
+    ) {
         let conn = Outbound {
             queue: Queue::default(),
             framer,
             gate: Gate::Open,
             dirty: false,
-            blocked: !established,
-            short: false,
+            room: if established { Room::Some } else { Room::None },
+            is_high: false,
+            soft: SoftLimit::Within,
+            is_stalled: false,
+            soft_since: Moment::default(),
+            moved: Moment::default(),
         };
-        match slot as usize {
-            fresh if fresh == self.conns.len() => self.conns.push(conn),
-            reused => self.conns[reused] = conn,
+        put(&mut self.conns, id.slot(), conn);
+        if limits.connection_stats {
+            put(&mut self.stats, id.slot(), OutStats::default());
+        }
+        if let Some(ledger) = &self.books.ledger {
+            ledger.open(id, 0);
         }
     }
 
     /// Bytes that wait to leave.
     pub(crate) fn queued(&self, slot: u32) -> usize {
         self.conns[slot as usize].queue.len()
+    }
+
+    /// The same and what other threads have handed in.
+    pub(crate) fn spoken_for(&self, slot: u32) -> usize {
+        let ledger = self.books.ledger.as_ref();
+        ledger.map_or_else(|| self.queued(slot), |ledger| ledger.queued(slot))
     }
 
     pub(crate) fn is_open(&self, slot: u32) -> bool {
@@ -107,6 +215,15 @@ impl Outlet {
     /// Takes no further messages.
     pub(crate) fn shut(&mut self, slot: u32) {
         self.conns[slot as usize].gate = Gate::Shut;
+        if let Some(ledger) = &self.books.ledger {
+            ledger.close(slot);
+        }
+    }
+
+    /// Takes no further messages; the request ends the connection.
+    pub(crate) fn end_by_request(&mut self, id: ConnId, request: Request) {
+        self.shut(id.slot());
+        self.requests.push((id, request));
     }
 
     /// Why sending failed, if it has.
@@ -121,7 +238,59 @@ impl Outlet {
     pub(crate) fn end(&mut self, slot: u32) {
         let conn = &mut self.conns[slot as usize];
         conn.gate = Gate::Shut;
+        self.books.close(slot, conn.queue.len());
         conn.queue.clear(&mut self.pool, &mut self.spares);
+    }
+
+    /// What a connection has sent, if that is counted.
+    pub(crate) fn stats_of(&self, slot: u32) -> Option<OutStats> {
+        self.stats.get(slot as usize).copied()
+    }
+
+    /// Bytes that wait on all connections together.
+    pub(crate) fn queued_in_all(&self) -> usize {
+        self.books.in_all()
+    }
+
+    /// From now on other threads may add to the queues, as far as the ledger allows.
+    pub(crate) fn keep_ledger(&mut self, ledger: Arc<Ledger>, live: impl Iterator<Item = ConnId>) {
+        for id in live {
+            let conn = &self.conns[id.slot() as usize];
+            if conn.gate == Gate::Open {
+                ledger.open(id, conn.queue.len());
+            }
+        }
+        self.books.ledger = Some(ledger);
+    }
+
+    /// Queues a message that another thread has reserved the bytes for.
+    pub(crate) fn send_reserved(&mut self, id: ConnId, payload: &[u8], limits: &Limits) {
+        let conn = &mut self.conns[id.slot() as usize];
+        let framer = limits.framers.get(conn.framer);
+        let envelope = conn.admit().and_then(|()| Ok(framer.encode(payload)?));
+        let envelope = envelope.and_then(|envelope| {
+            // Other threads count with the default header.
+            self.books.correct(id, HEADER_LEN, envelope.len())?;
+            Ok(envelope)
+        });
+        let Ok(envelope) = envelope else {
+            return self.drop_reserved(id, payload.len());
+        };
+        let frame_len = envelope.len() + payload.len();
+        conn.queue.reserve(frame_len, &mut self.pool);
+        conn.queue.ring.push(envelope.header());
+        conn.queue.ring.push(payload);
+        conn.queue.ring.push(envelope.trailer());
+        self.books.queued += frame_len;
+        self.sent(id, limits);
+    }
+
+    /// Drops a message that another thread has reserved the bytes for.
+    pub(crate) fn drop_reserved(&mut self, id: ConnId, payload_len: usize) {
+        self.messages_refused += 1;
+        if let Some(ledger) = &self.books.ledger {
+            ledger.release(id.slot(), HEADER_LEN + payload_len);
+        }
     }
 
     // Queueing: no system call, all or nothing.
@@ -130,71 +299,100 @@ impl Outlet {
     #[inline]
     pub(crate) fn send(
         &mut self,
-        slot: u32,
+        id: ConnId,
         payload: &[u8],
         limits: &Limits,
-    ) -> Result<(), SendError> {
-        let conn = &mut self.conns[slot as usize];
-        conn.admit_any()?;
-        let Some(header) = conn.framer.prefix(payload.len()) else {
-            return self.send_framed(slot, payload, limits);
+    ) -> Result<(), Refusal> {
+        let conn = &mut self.conns[id.slot() as usize];
+        conn.admit()?;
+        let Some(header) = limits.framers.get(conn.framer).prefix(payload.len()) else {
+            return self.send_framed(id, payload, limits);
         };
         let header = header?;
-        conn.admit(HEADER_LEN + payload.len(), limits)?;
+        self.books.reserve(id, &conn.queue, HEADER_LEN + payload.len(), 0, limits)?;
         conn.queue.reserve(HEADER_LEN + payload.len(), &mut self.pool);
         conn.queue.ring.push(&header);
         conn.queue.ring.push(payload);
-        self.messages_sent += 1;
-        self.mark_dirty(slot);
+        self.sent(id, limits);
         Ok(())
     }
 
     /// The same in any framing.
     #[inline(never)]
-    fn send_framed(&mut self, slot: u32, payload: &[u8], limits: &Limits) -> Result<(), SendError> {
-        let conn = &mut self.conns[slot as usize];
-        let envelope = conn.framer.encode(payload)?;
+    fn send_framed(&mut self, id: ConnId, payload: &[u8], limits: &Limits) -> Result<(), Refusal> {
+        let conn = &mut self.conns[id.slot() as usize];
+        let envelope = limits.framers.get(conn.framer).encode(payload)?;
         let frame_len = envelope.len() + payload.len();
-        conn.admit(frame_len, limits)?;
+        self.books.reserve(id, &conn.queue, frame_len, 0, limits)?;
         conn.queue.reserve(frame_len, &mut self.pool);
         conn.queue.ring.push(envelope.header());
         conn.queue.ring.push(payload);
         conn.queue.ring.push(envelope.trailer());
-        self.messages_sent += 1;
-        self.mark_dirty(slot);
+        self.sent(id, limits);
         Ok(())
     }
 
     /// Queues one message whose payload other connections share.
     pub(crate) fn send_shared(
         &mut self,
-        slot: u32,
+        id: ConnId,
         payload: &Bytes,
         limits: &Limits,
-    ) -> Result<(), SendError> {
-        let conn = &mut self.conns[slot as usize];
-        conn.admit_any()?;
-        let envelope = conn.framer.encode(payload)?;
-        conn.admit(envelope.len() + payload.len(), limits)?;
+    ) -> Result<(), Refusal> {
+        let conn = &mut self.conns[id.slot() as usize];
+        conn.admit()?;
+        let envelope = limits.framers.get(conn.framer).encode(payload)?;
+        let frame_len = envelope.len() + payload.len();
+        self.books.reserve(id, &conn.queue, frame_len, 0, limits)?;
         conn.queue.reserve(envelope.len(), &mut self.pool);
         conn.queue.ring.push(envelope.header());
         conn.queue.push_shared(payload.clone(), &mut self.spares);
         conn.queue.ring.push(envelope.trailer());
-        self.messages_sent += 1;
-        self.mark_dirty(slot);
+        self.sent(id, limits);
+        Ok(())
+    }
+
+    /// Queues one message in place of an older one of the same kind that has not begun to leave.
+    pub(crate) fn send_latest(
+        &mut self,
+        id: ConnId,
+        kind: u32,
+        payload: &[u8],
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        let conn = &mut self.conns[id.slot() as usize];
+        let superseded = conn.queue.latest_len(kind);
+        let freed = superseded.unwrap_or(0);
+        conn.admit()?;
+        let envelope = limits.framers.get(conn.framer).encode(payload)?;
+        let frame_len = envelope.len() + payload.len();
+        self.books.reserve(id, &conn.queue, frame_len, freed, limits)?;
+        if superseded.is_some() {
+            conn.queue.remove_latest(kind, &mut self.pool);
+            self.messages_superseded += 1;
+            self.books.release(id.slot(), freed);
+        }
+        let mut frame = self.pool.take(frame_len);
+        frame.clear();
+        frame.extend_from_slice(envelope.header());
+        frame.extend_from_slice(payload);
+        frame.extend_from_slice(envelope.trailer());
+        conn.queue.push_latest(kind, frame, &mut self.spares);
+        self.sent(id, limits);
         Ok(())
     }
 
     /// Queues one message that `encode` writes straight into the connection's ring.
     pub(crate) fn send_encoded<E>(
         &mut self,
-        slot: u32,
+        id: ConnId,
         limits: &Limits,
         encode: impl FnOnce(&mut FrameWriter<'_>) -> Result<(), E>,
-    ) -> Result<(), EncodeError<E>> {
-        let conn = &mut self.conns[slot as usize];
-        conn.admit_any()?;
-        let header_len = conn.framer.header_len(self.header_len);
+    ) -> Result<(), Result<E, Refusal>> {
+        let conn = &mut self.conns[id.slot() as usize];
+        conn.admit_any().map_err(Err)?;
+        let framer = limits.framers.get(conn.framer);
+        let header_len = framer.header_len(self.header_len);
         conn.queue.reserve_appendable(header_len + self.encode_len.get(), &mut self.pool);
         let buffer = conn.queue.ring.appendable();
         let start = buffer.len();
@@ -205,36 +403,160 @@ impl Outlet {
         let mut writer = FrameWriter::new(buffer);
         // Nothing that is written counts before it is accepted below: an error, or a panic of the
         // encoder, leaves the queue as it was.
-        let encoded = encode(&mut writer).map_err(EncodeError::Encode);
+        let encoded = encode(&mut writer).map_err(Ok);
         let payload_len = writer.len();
         self.encode_len.note(payload_len);
-        let completed =
-            encoded.and_then(|()| Ok(conn.complete(start, header_len, payload_len, limits)?));
+        let completed = encoded.and_then(|()| {
+            self.accept_encoded(id, start, header_len, payload_len, limits).map_err(Err)
+        });
         match completed {
-            Ok(header_len) => {
-                self.header_len = header_len;
-                self.messages_sent += 1;
-                self.mark_dirty(slot);
+            Ok(()) => {
+                self.sent(id, limits);
                 Ok(())
             }
             Err(error) => {
-                if conn.queue.is_empty() {
-                    conn.queue.clear(&mut self.pool, &mut self.spares);
+                let queue = &mut self.conns[id.slot() as usize].queue;
+                if queue.is_empty() {
+                    queue.clear(&mut self.pool, &mut self.spares);
                 }
                 Err(error)
             }
         }
     }
 
+    /// Makes a message of the payload that was appended behind `reserved` bytes, from `start` on.
+    #[inline]
+    fn accept_encoded(
+        &mut self,
+        id: ConnId,
+        start: usize,
+        reserved: usize,
+        payload_len: usize,
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        let conn = &mut self.conns[id.slot() as usize];
+        conn.admit()?;
+        let Some(header) = limits.framers.get(conn.framer).prefix(payload_len) else {
+            return self.accept_framed(id, start, reserved, limits);
+        };
+        let header = header?;
+        self.books.reserve(id, &conn.queue, HEADER_LEN + payload_len, 0, limits)?;
+        conn.queue.ring.accept_appended(start, HEADER_LEN, &header, &[]);
+        Ok(())
+    }
+
+    /// The same in any framing.
+    #[inline(never)]
+    fn accept_framed(
+        &mut self,
+        id: ConnId,
+        start: usize,
+        reserved: usize,
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        let conn = &mut self.conns[id.slot() as usize];
+        let payload = &conn.queue.ring.appended(start)[reserved..];
+        let envelope = limits.framers.get(conn.framer).encode(payload)?;
+        let frame_len = envelope.len() + payload.len();
+        self.books.reserve(id, &conn.queue, frame_len, 0, limits)?;
+        let header = envelope.header();
+        conn.queue.ring.accept_appended(start, reserved, header, envelope.trailer());
+        self.header_len = header.len();
+        Ok(())
+    }
+
     /// Counts a refused message. Returns whether it is the end of its connection.
-    pub(crate) fn refuse(&mut self, id: ConnId, error: SendError, limits: &Limits) -> bool {
+    pub(crate) fn refuse(&mut self, id: ConnId, refusal: Refusal, limits: &Limits) -> bool {
         self.messages_refused += 1;
-        let ends = error == SendError::Full && limits.send_policy == SendPolicy::Disconnect;
+        if let Some(stats) = self.stats.get_mut(id.slot() as usize) {
+            stats.refused += 1;
+        }
+        let reason = match refusal {
+            Refusal::QueueFull => DisconnectReason::SendQueueFull,
+            Refusal::MemoryFull => DisconnectReason::MemoryLimit,
+            Refusal::Choked | Refusal::Other(_) => return false,
+        };
+        let ends = limits.send_policy == SendPolicy::Disconnect;
         if ends {
-            self.shut(id.slot());
-            self.requests.push((id, Request::End(DisconnectReason::SendQueueFull)));
+            self.end_by_request(id, Request::End(reason));
         }
         ends
+    }
+
+    /// Notes that a frame has been queued.
+    #[inline]
+    fn sent(&mut self, id: ConnId, limits: &Limits) {
+        self.messages_sent += 1;
+        if let Some(stats) = self.stats.get_mut(id.slot() as usize) {
+            stats.messages += 1;
+            stats.queue_peak = stats.queue_peak.max(self.conns[id.slot() as usize].queue.len());
+        }
+        self.mark_dirty(id.slot());
+        if self.conns[id.slot() as usize].queue.len() > limits.send_watch {
+            self.watch(id, limits);
+        }
+    }
+
+    #[cold]
+    fn watch(&mut self, id: ConnId, limits: &Limits) {
+        let conn = &mut self.conns[id.slot() as usize];
+        let len = conn.queue.len();
+        let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
+        let is_above = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
+        if (is_high && !conn.is_high) || (is_above && conn.soft == SoftLimit::Within) {
+            self.requests.push((id, Request::Risen));
+        }
+    }
+
+    // Marks and deadlines.
+
+    /// Sees to a queue that has risen. Returns whether it is above the high water mark for the first time.
+    pub(crate) fn note_risen(&mut self, slot: u32, limits: &Limits, now: Moment) -> bool {
+        let conn = &mut self.conns[slot as usize];
+        let len = conn.queue.len();
+        let is_above = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
+        if is_above && conn.soft == SoftLimit::Within {
+            (conn.soft, conn.soft_since) = (SoftLimit::Above, now);
+        }
+        let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
+        is_high && !std::mem::replace(&mut conn.is_high, true)
+    }
+
+    /// Sees to a queue that has fallen. Returns whether it is at the low water mark again.
+    pub(crate) fn note_fallen(&mut self, slot: u32, limits: &Limits) -> bool {
+        let conn = &mut self.conns[slot as usize];
+        let len = conn.queue.len();
+        if limits.send_queue_soft.is_some_and(|soft| len <= soft.bytes) {
+            conn.soft = SoftLimit::Within;
+        }
+        let is_low = limits.water_marks.is_some_and(|marks| len <= marks.low);
+        is_low && std::mem::take(&mut conn.is_high)
+    }
+
+    /// What is due next, and when.
+    pub(crate) fn deadline(&self, slot: u32, limits: &Limits) -> Option<(Moment, SendDue)> {
+        let conn = &self.conns[slot as usize];
+        let stall = limits.timeouts.write_stall.filter(|_| conn.is_stalled);
+        let stall =
+            stall.map(|span| (conn.moved.after(span), SendDue::End(DisconnectReason::WriteStall)));
+        let is_above = conn.soft == SoftLimit::Above && conn.gate == Gate::Open;
+        let soft = limits.send_queue_soft.filter(|_| is_above);
+        let soft = soft.map(|soft| {
+            let due = match soft.policy {
+                SendPolicy::Error => SendDue::Choke,
+                SendPolicy::Disconnect => SendDue::End(DisconnectReason::SendQueueFull),
+            };
+            (conn.soft_since.after(soft.span), due)
+        });
+        match (stall, soft) {
+            (Some(stall), Some(soft)) => Some(if soft.0.is_before(stall.0) { soft } else { stall }),
+            (stall, soft) => stall.or(soft),
+        }
+    }
+
+    /// Takes no further messages until the queue is within its soft limit.
+    pub(crate) fn choke(&mut self, slot: u32) {
+        self.conns[slot as usize].soft = SoftLimit::Choked;
     }
 
     // Flushing.
@@ -259,8 +581,9 @@ impl Outlet {
     /// A socket that says it is writable is tried by the next flush.
     pub(crate) fn set_writable(&mut self, slot: u32) {
         let conn = &mut self.conns[slot as usize];
-        if std::mem::take(&mut conn.blocked) && !conn.queue.is_empty() {
-            self.mark_dirty(slot);
+        if conn.room == Room::None {
+            conn.room = Room::Some;
+            self.retry(slot);
         }
     }
 
@@ -275,6 +598,7 @@ impl Outlet {
     pub(crate) fn flush(
         &mut self,
         slot: u32,
+        now: Moment,
         mut send: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> Flushed {
         let conn = &mut self.conns[slot as usize];
@@ -285,35 +609,41 @@ impl Outlet {
             match send(&slices[..count]) {
                 Ok(sent) => {
                     self.bytes_sent += sent as u64;
-                    conn.queue.consume(sent, &mut self.spares);
+                    if let Some(stats) = self.stats.get_mut(slot as usize) {
+                        stats.bytes += sent as u64;
+                    }
+                    self.books.release(slot, sent);
+                    conn.queue.consume(sent, &mut self.pool, &mut self.spares);
+                    conn.note_progress(sent, now);
                     if sent < offered {
                         // One more try costs little and saves a wake-up where the room was only just
                         // freed; after that the socket has to say so.
-                        conn.blocked = std::mem::replace(&mut conn.short, true);
-                        if conn.blocked {
-                            conn.short = false;
-                        } else {
-                            self.mark_dirty(slot);
-                        }
+                        conn.room = match conn.room {
+                            Room::Some => Room::Short,
+                            Room::Short | Room::None => Room::None,
+                        };
+                        self.mark_dirty(slot);
                         return Flushed::Some;
                     }
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::Interrupted => {}
                     io::ErrorKind::WouldBlock => {
-                        (conn.blocked, conn.short) = (true, false);
+                        conn.room = Room::None;
+                        conn.note_progress(0, now);
                         return Flushed::Some;
                     }
                     _ if is_shortage(&error) => return Flushed::Shortage,
                     kind => {
                         conn.gate = Gate::Failed(kind);
+                        self.books.close(slot, conn.queue.len());
                         conn.queue.clear(&mut self.pool, &mut self.spares);
-                        return Flushed::Failed(kind);
+                        return Flushed::Failed;
                     }
                 },
             }
         }
-        conn.short = false;
+        (conn.room, conn.is_stalled) = (Room::Some, false);
         self.pool.put(conn.queue.ring.release());
         Flushed::All
     }
@@ -328,60 +658,96 @@ impl Outlet {
     #[inline]
     fn mark_dirty(&mut self, slot: u32) {
         let conn = &mut self.conns[slot as usize];
-        if !conn.blocked && !std::mem::replace(&mut conn.dirty, true) {
+        if conn.room != Room::None && !std::mem::replace(&mut conn.dirty, true) {
             self.dirty.push(slot);
         }
     }
 }
 
+/// How much waits on all connections together, and whether more may.
+#[derive(Debug, Default)]
+struct Books {
+    /// Bytes in the queues.
+    queued: usize,
+    /// The same and what other threads have handed in, once they may.
+    ledger: Option<Arc<Ledger>>,
+}
+
+impl Books {
+    /// Adds `len` bytes to a queue, if the limits allow it where `freed` of its bytes are about to go.
+    #[inline]
+    fn reserve(
+        &mut self,
+        id: ConnId,
+        queue: &Queue,
+        len: usize,
+        freed: usize,
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        if let Some(ledger) = &self.ledger {
+            ledger.reserve(id, len, freed)?;
+        } else if queue.len() - freed + len > limits.send_queue_max {
+            return Err(Refusal::QueueFull);
+        } else if self.queued - freed + len > limits.buffered_max {
+            return Err(Refusal::MemoryFull);
+        }
+        self.queued += len;
+        Ok(())
+    }
+
+    /// Counts `len` bytes instead of `reserved` ones that another thread has reserved.
+    fn correct(&self, id: ConnId, reserved: usize, len: usize) -> Result<(), Overdrawn> {
+        match &self.ledger {
+            Some(ledger) if len > reserved => ledger.reserve(id, len - reserved, 0),
+            Some(ledger) => {
+                ledger.release(id.slot(), reserved - len);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, slot: u32, len: usize) {
+        self.queued -= len;
+        if let Some(ledger) = &self.ledger {
+            ledger.release(slot, len);
+        }
+    }
+
+    /// Takes a queue off the books.
+    fn close(&mut self, slot: u32, len: usize) {
+        self.release(slot, len);
+        if let Some(ledger) = &self.ledger {
+            ledger.close(slot);
+        }
+    }
+
+    fn in_all(&self) -> usize {
+        self.ledger.as_ref().map_or(self.queued, |ledger| ledger.in_all())
+    }
+}
+
 impl Outbound {
     /// Whether any message is taken.
-    fn admit_any(&self) -> Result<(), SendError> {
-        if self.gate == Gate::Open { Ok(()) } else { Err(SendError::Closing) }
+    fn admit_any(&self) -> Result<(), Refusal> {
+        if self.gate == Gate::Open { Ok(()) } else { Err(Refusal::Other(SendError::Closing)) }
     }
 
-    /// Makes a message of the payload that was appended behind `reserved` bytes, from `start` on. Returns the length of
-    /// its header.
+    /// Whether a message is taken, as far as its framing and the limits do not mind.
     #[inline]
-    fn complete(
-        &mut self,
-        start: usize,
-        reserved: usize,
-        payload_len: usize,
-        limits: &Limits,
-    ) -> Result<usize, SendError> {
+    fn admit(&self) -> Result<(), Refusal> {
         self.admit_any()?;
-        let Some(header) = self.framer.prefix(payload_len) else {
-            return self.complete_framed(start, reserved, limits);
-        };
-        let header = header?;
-        self.admit(HEADER_LEN + payload_len, limits)?;
-        self.queue.ring.accept_appended(start, HEADER_LEN, &header, &[]);
-        Ok(HEADER_LEN)
-    }
-
-    /// The same in any framing.
-    #[inline(never)]
-    fn complete_framed(
-        &mut self,
-        start: usize,
-        reserved: usize,
-        limits: &Limits,
-    ) -> Result<usize, SendError> {
-        let payload = &self.queue.ring.appended(start)[reserved..];
-        let envelope = self.framer.encode(payload)?;
-        self.admit(envelope.len() + payload.len(), limits)?;
-        let header = envelope.header();
-        self.queue.ring.accept_appended(start, reserved, header, envelope.trailer());
-        Ok(header.len())
-    }
-
-    /// Whether a frame of this length is taken.
-    #[inline]
-    fn admit(&self, frame_len: usize, limits: &Limits) -> Result<(), SendError> {
-        if self.queue.len() + frame_len > limits.send_queue_max {
-            return Err(SendError::Full);
+        if self.soft == SoftLimit::Choked {
+            return Err(Refusal::Choked);
         }
         Ok(())
+    }
+
+    /// Notes that the socket has taken so much, and has no room for what is left.
+    fn note_progress(&mut self, sent: usize, now: Moment) {
+        if sent > 0 || !self.is_stalled {
+            (self.is_stalled, self.moved) = (true, now);
+        }
     }
 }

@@ -8,34 +8,71 @@ use bytes::{Buf, Bytes};
 use crate::pool::{Pool, Shelf};
 use crate::ring::Ring;
 
-/// Bytes in a ring and, between them, large payloads that several connections share.
+/// Bytes in a ring and, between them, pieces that do not go through the ring: large payloads that several
+/// connections share, and messages that a newer one of their kind may replace.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) ring: Ring,
     /// `None` nearly always, and one word then.
-    shared: Option<Box<Payloads>>,
+    aside: Option<Box<Aside>>,
 }
 
-/// Shared payloads among the bytes of a ring.
+/// Pieces among the bytes of a ring.
 #[derive(Debug, Default)]
-pub(crate) struct Payloads {
-    /// Each with the bytes of the ring that leave before it, counted from the one before.
-    queue: VecDeque<(usize, Bytes)>,
-    /// Bytes of the ring that leave before the last payload.
+pub(crate) struct Aside {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the ring that leave before the last piece.
     ring_len: usize,
-    /// Bytes of the payloads.
+    /// Bytes of the pieces.
     len: usize,
 }
 
-/// Where the lists of shared payloads come from and go, so that a warm broadcast allocates none. A
-/// queue holds one word, so the box itself goes back and forth.
-pub(crate) type Spares = Shelf<Box<Payloads>>;
+#[derive(Debug)]
+struct Piece {
+    /// Bytes of the ring that leave before it, counted from the piece before.
+    after: usize,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// A payload whose header stands in the ring.
+    Shared(Bytes),
+    /// A whole frame, of which `sent` bytes have left, that a newer one of its slot replaces as long as that is none.
+    Latest { slot: u32, frame: Vec<u8>, sent: usize },
+}
+
+/// Where the lists of pieces come from and go, so that a warm broadcast allocates none. A queue holds one word,
+/// so the box itself goes back and forth.
+pub(crate) type Spares = Shelf<Box<Aside>>;
+
+impl Content {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Content::Shared(payload) => payload,
+            Content::Latest { frame, sent, .. } => &frame[*sent..],
+        }
+    }
+
+    fn advance(&mut self, len: usize) {
+        match self {
+            Content::Shared(payload) => payload.advance(len),
+            Content::Latest { sent, .. } => *sent += len,
+        }
+    }
+
+    fn release(self, pool: &mut Pool) {
+        if let Content::Latest { frame, .. } = self {
+            pool.put(frame);
+        }
+    }
+}
 
 impl Queue {
     /// Bytes that wait.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.ring.len() + self.shared.as_ref().map_or(0, |shared| shared.len)
+        self.ring.len() + self.aside.as_ref().map_or(0, |aside| aside.len)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -60,13 +97,42 @@ impl Queue {
         }
     }
 
-    /// Queues a payload behind all that is in the ring.
+    /// Queues a payload behind all that is there.
     pub(crate) fn push_shared(&mut self, payload: Bytes, spares: &mut Spares) {
-        let shared = self.shared.get_or_insert_with(|| spares.take().unwrap_or_default());
-        let after = self.ring.len() - shared.ring_len;
-        shared.ring_len += after;
-        shared.len += payload.len();
-        shared.queue.push_back((after, payload));
+        self.push_aside(Content::Shared(payload), spares);
+    }
+
+    /// Queues a frame behind all that is there, to be replaced by the next of its slot.
+    pub(crate) fn push_latest(&mut self, slot: u32, frame: Vec<u8>, spares: &mut Spares) {
+        self.push_aside(Content::Latest { slot, frame, sent: 0 }, spares);
+    }
+
+    fn push_aside(&mut self, content: Content, spares: &mut Spares) {
+        let aside = self.aside.get_or_insert_with(|| spares.take().unwrap_or_default());
+        let after = self.ring.len() - aside.ring_len;
+        aside.ring_len += after;
+        aside.len += content.bytes().len();
+        aside.pieces.push_back(Piece { after, content });
+    }
+
+    /// The length of the frame of this slot that could be replaced: none of it has left.
+    pub(crate) fn latest_len(&self, slot: u32) -> Option<usize> {
+        let aside = self.aside.as_ref()?;
+        Some(aside.pieces[aside.find(slot)?].content.bytes().len())
+    }
+
+    /// Takes out the frame of this slot, if none of it has left.
+    pub(crate) fn remove_latest(&mut self, slot: u32, pool: &mut Pool) {
+        let Some(aside) = &mut self.aside else { return };
+        let Some(index) = aside.find(slot) else { return };
+        let piece = aside.pieces.remove(index).expect("it was found there");
+        aside.len -= piece.content.bytes().len();
+        // The bytes of the ring before it leave before its successor now, or behind all pieces.
+        match aside.pieces.get_mut(index) {
+            Some(next) => next.after += piece.after,
+            None => aside.ring_len -= piece.after,
+        }
+        piece.content.release(pool);
     }
 
     /// What leaves next, in order, in as many pieces as there is room for. Returns the number of
@@ -76,10 +142,10 @@ impl Queue {
         let mut pieces = Pieces { slices, count: 0, bytes: 0 };
         let (first, wrapped) = self.ring.slices();
         let mut from = 0;
-        for (after, payload) in self.shared.iter().flat_map(|shared| &shared.queue) {
-            pieces.push_range(first, wrapped, from, from + after);
-            pieces.push(payload);
-            from += after;
+        for piece in self.aside.iter().flat_map(|aside| &aside.pieces) {
+            pieces.push_range(first, wrapped, from, from + piece.after);
+            pieces.push(piece.content.bytes());
+            from += piece.after;
         }
         pieces.push_range(first, wrapped, from, self.ring.len());
         (pieces.count, pieces.bytes)
@@ -87,13 +153,13 @@ impl Queue {
 
     /// Drops what has left.
     #[inline]
-    pub(crate) fn consume(&mut self, len: usize, spares: &mut Spares) {
-        match &mut self.shared {
+    pub(crate) fn consume(&mut self, len: usize, pool: &mut Pool, spares: &mut Spares) {
+        match &mut self.aside {
             None => self.ring.consume(len),
-            Some(shared) => {
-                shared.consume(&mut self.ring, len);
-                if shared.queue.is_empty() {
-                    self.shared.take().into_iter().for_each(|spare| spares.put(spare));
+            Some(aside) => {
+                aside.consume(&mut self.ring, len, pool);
+                if aside.pieces.is_empty() {
+                    self.aside.take().into_iter().for_each(|spare| spares.put(spare));
                 }
             }
         }
@@ -102,29 +168,37 @@ impl Queue {
     /// Drops everything and gives back all memory.
     pub(crate) fn clear(&mut self, pool: &mut Pool, spares: &mut Spares) {
         pool.put(self.ring.release());
-        if let Some(mut shared) = self.shared.take() {
-            shared.queue.clear();
-            (shared.ring_len, shared.len) = (0, 0);
-            spares.put(shared);
+        if let Some(mut aside) = self.aside.take() {
+            aside.pieces.drain(..).for_each(|piece| piece.content.release(pool));
+            (aside.ring_len, aside.len) = (0, 0);
+            spares.put(aside);
         }
     }
 }
 
-impl Payloads {
-    fn consume(&mut self, ring: &mut Ring, mut len: usize) {
-        while let Some((after, payload)) = self.queue.front_mut() {
-            let from_ring = len.min(*after);
+impl Aside {
+    /// Where the frame of this slot is that could be replaced.
+    fn find(&self, slot: u32) -> Option<usize> {
+        self.pieces.iter().position(|piece| match piece.content {
+            Content::Latest { slot: of, sent, .. } => of == slot && sent == 0,
+            Content::Shared(_) => false,
+        })
+    }
+
+    fn consume(&mut self, ring: &mut Ring, mut len: usize, pool: &mut Pool) {
+        while let Some(piece) = self.pieces.front_mut() {
+            let from_ring = len.min(piece.after);
             ring.consume(from_ring);
-            *after -= from_ring;
+            piece.after -= from_ring;
             self.ring_len -= from_ring;
-            let from_payload = (len - from_ring).min(payload.len());
-            payload.advance(from_payload);
-            self.len -= from_payload;
-            len -= from_ring + from_payload;
-            if *after > 0 || !payload.is_empty() {
+            let from_piece = (len - from_ring).min(piece.content.bytes().len());
+            piece.content.advance(from_piece);
+            self.len -= from_piece;
+            len -= from_ring + from_piece;
+            if piece.after > 0 || !piece.content.bytes().is_empty() {
                 return;
             }
-            self.queue.pop_front();
+            self.pieces.pop_front().into_iter().for_each(|piece| piece.content.release(pool));
         }
         ring.consume(len);
     }
@@ -194,13 +268,45 @@ mod tests {
                 assert_eq!(queue.len(), expected.len() - left.len());
                 let mut next = offered(&queue);
                 next.truncate(step);
-                queue.consume(next.len(), &mut spares);
+                queue.consume(next.len(), &mut pool, &mut spares);
                 left.extend(next);
             }
             assert_eq!(left, expected);
             queue.clear(&mut pool, &mut spares);
         }
         assert!(spares.take().is_some() && spares.take().is_none(), "one list served them all");
+    }
+
+    /// The wire order is the call order, with what was superseded left out.
+    #[test]
+    fn the_latest_message_of_a_slot_replaces_what_has_not_begun_to_leave() {
+        let (mut pool, mut spares) = (Pool::default(), Spares::default());
+        let mut queue = Queue::default();
+        let ring = |queue: &mut Queue, pool: &mut Pool, bytes: &[u8]| {
+            queue.reserve(bytes.len(), pool);
+            queue.ring.push(bytes);
+        };
+        queue.push_latest(1, b"one-a".to_vec(), &mut spares);
+        ring(&mut queue, &mut pool, b"x");
+        queue.push_latest(2, b"two-a".to_vec(), &mut spares);
+        ring(&mut queue, &mut pool, b"y");
+        assert_eq!(queue.latest_len(2), Some(5));
+        queue.remove_latest(2, &mut pool);
+        queue.push_latest(2, b"two-bb".to_vec(), &mut spares);
+        assert_eq!(offered(&queue), b"one-axytwo-bb");
+
+        queue.consume(2, &mut pool, &mut spares); // the first has begun to leave
+        assert_eq!(queue.latest_len(1), None);
+        queue.remove_latest(1, &mut pool);
+        queue.push_latest(1, b"one-c".to_vec(), &mut spares);
+        assert_eq!(offered(&queue), b"e-axytwo-bbone-c");
+        queue.remove_latest(2, &mut pool);
+        assert_eq!(offered(&queue), b"e-axyone-c");
+        queue.remove_latest(1, &mut pool);
+        ring(&mut queue, &mut pool, b"z");
+        assert_eq!((offered(&queue), queue.len()), (b"e-axyz".to_vec(), 6));
+        queue.consume(6, &mut pool, &mut spares);
+        assert!(queue.is_empty() && queue.aside.is_none());
     }
 
     #[test]

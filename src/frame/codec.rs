@@ -158,7 +158,7 @@ impl FrameError {
     pub(crate) fn reason(self, payload_len_max: usize) -> DisconnectReason {
         match self {
             FrameError::TooLarge { declared } => {
-                DisconnectReason::FrameTooLarge { declared, limit: payload_len_max }
+                DisconnectReason::FrameTooLarge { declared, limit: payload_len_max as u32 }
             }
             FrameError::Bad(fault) => DisconnectReason::BadFrame(fault),
         }

@@ -122,7 +122,7 @@ impl Framing {
 /// A framing that can be used, and the largest payload of its connection.
 ///
 /// Invariant: `payload_len_max ≤ PAYLOAD_LEN_CEILING`, and `check` has found nothing wrong with both.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Framer {
     framing: Framing,
     payload_len_max: u32,
@@ -143,6 +143,37 @@ pub(crate) enum Stop {
     /// As many frames as were allowed; there may be more.
     Quantum,
     Bad(DisconnectReason),
+}
+
+impl Decoded {
+    /// The same, but no more of this connection.
+    pub(crate) fn but_bad(self, reason: DisconnectReason) -> Decoded {
+        Decoded { stop: Stop::Bad(reason), ..self }
+    }
+}
+
+/// The framers of a reactor, each once, so that a connection keeps a number only.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Framers(Vec<Framer>);
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FramerId(u32);
+
+impl Framers {
+    pub(crate) fn add(&mut self, framer: Framer) -> FramerId {
+        let known = self.0.iter().position(|known| *known == framer);
+        let index = known.unwrap_or_else(|| {
+            self.0.push(framer);
+            self.0.len() - 1
+        });
+        FramerId(index as u32)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: FramerId) -> &Framer {
+        &self.0[id.0 as usize]
+    }
 }
 
 impl Framer {
@@ -392,7 +423,13 @@ mod tests {
     }
 
     #[test]
-    fn a_framer_stays_small() {
-        assert!(size_of::<Framer>() <= 32);
+    fn the_same_framer_has_one_number() {
+        let mut framers = Framers::default();
+        let [one, other] = [Framing::Raw, Framing::Varint]
+            .map(|framing| framers.add(framing.check(9).expect("usable")));
+        assert_ne!(one, other);
+        assert_eq!(framers.add(Framing::Raw.check(9).expect("usable")), one);
+        assert_eq!(framers.get(other).framing, Framing::Varint);
+        assert_ne!(framers.add(Framing::Raw.check(8).expect("usable")), one);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
@@ -9,7 +10,7 @@ use mio::event::Source as Watched;
 use mio::net::{TcpListener, TcpStream};
 #[cfg(unix)]
 use mio::net::{UnixListener, UnixStream};
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Poll, Token, Waker};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::options;
@@ -134,6 +135,14 @@ impl MioNet {
     }
 }
 
+/// The poller's descriptor: it is readable when something is ready (epoll(7), kqueue(2)).
+#[cfg(unix)]
+impl std::os::fd::AsRawFd for MioNet {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.poll.as_raw_fd()
+    }
+}
+
 impl MioListener {
     fn watched(&mut self) -> &mut dyn Watched {
         match &mut self.kind {
@@ -193,13 +202,20 @@ impl Net for MioNet {
                 Err(error) => return Err(error),
             }
             let before = ready.len();
-            ready.extend(self.events.iter().map(readiness));
+            let reports = self.events.iter().filter(|event| event.token() != WAKE);
+            ready.extend(reports.map(readiness));
             if ready.len() - before < EVENTS_LEN {
                 break;
             }
             timeout = Some(Duration::ZERO);
         }
         Ok(())
+    }
+
+    fn waker(&mut self) -> io::Result<Arc<dyn Fn() + Send + Sync>> {
+        let waker = Waker::new(self.poll.registry(), WAKE)?;
+        // A wake-up that fails has nobody to complain to, and the next look comes without it.
+        Ok(Arc::new(move || drop(waker.wake())))
     }
 
     fn listen(
@@ -404,6 +420,9 @@ fn interest() -> Interest {
 fn is_same(local: SocketAddr, peer: SocketAddr) -> bool {
     local.ip() == peer.ip() && local.port() == peer.port()
 }
+
+/// The token of the waker; no slot is that high.
+const WAKE: Token = Token(usize::MAX);
 
 /// Reports fetched with one look at the poller.
 const EVENTS_LEN: usize = 1024;

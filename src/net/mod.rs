@@ -1,7 +1,7 @@
 //! The seam between the reactor and the operating system.
 //!
 //! A [`Net`] owns a poller and hands out sockets; the reactor owns everything else. There are two:
-//! [`MioNet`](crate::MioNet) for the real network, and, with the feature `sim`, a seeded fake one
+//! [`MioNet`] for the real network, and, with the feature `sim`, a seeded fake one
 //! with virtual time. An application needs neither by name.
 //!
 //! What the reactor relies on:
@@ -18,6 +18,7 @@ mod mio;
 mod options;
 
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::mio::MioNet;
@@ -41,6 +42,10 @@ pub trait Net {
     /// Waits for readiness, at most `timeout` (`None`: without end), and appends what is ready. May
     /// return early and with nothing.
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Readiness>) -> io::Result<()>;
+
+    /// Something that any thread may call, any number of times, to make a [`wait`](Net::wait) that is under way, or the
+    /// next one, return at once.
+    fn waker(&mut self) -> io::Result<Arc<dyn Fn() + Send + Sync>>;
 
     /// Starts to listen. Clients are announced by readiness of [`Source::Listener`]`(index)`.
     fn listen(

@@ -7,14 +7,16 @@ use log::{debug, warn};
 use super::Reactor;
 use crate::addr::Addr;
 use crate::batch::What;
-use crate::config::{ConnectOptions, ListenOptions};
+use crate::config::{AcceptPolicy, ConnectOptions, ListenOptions};
 use crate::conn::{Card, Stage, Step};
 use crate::error::{ConnectFailure, Error};
-use crate::frame::Framer;
+use crate::filter::AddrFilter;
+use crate::frame::FramerId;
 use crate::id::{ConnId, ListenerId};
 use crate::io::AcceptFailure;
 use crate::net::{MioNet, Net};
-use crate::timers::Due;
+use crate::slots::put;
+use crate::timers::Span;
 
 /// The listeners, and which of them may have clients waiting.
 ///
@@ -34,8 +36,9 @@ pub(super) struct Listeners<L> {
 #[derive(Debug)]
 struct Listener<L> {
     socket: L,
-    framer: Framer,
+    framer: FramerId,
     is_ready: bool,
+    is_suspended: bool,
 }
 
 impl<L> Default for Listeners<L> {
@@ -61,7 +64,7 @@ impl<L> Listeners<L> {
 
     /// When accepting should be tried next without being told to.
     pub(super) fn next(&self, now: Instant, has_room: bool) -> Option<Instant> {
-        let is_ready = has_room && self.all.iter().flatten().any(|listener| listener.is_ready);
+        let is_ready = has_room && self.all.iter().flatten().any(Listener::may_have_clients);
         is_ready.then(|| self.shortage_until.unwrap_or(now))
     }
 
@@ -70,8 +73,24 @@ impl<L> Listeners<L> {
         self.shortage_until = None;
     }
 
+    fn set_suspended(&mut self, id: ListenerId, is_suspended: bool) -> bool {
+        match self.all.get_mut(id.index()) {
+            Some(Some(listener)) => {
+                listener.is_suspended = is_suspended;
+                true
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn drain(&mut self) -> impl Iterator<Item = L> {
         self.all.drain(..).flatten().map(|listener| listener.socket)
+    }
+}
+
+impl<L> Listener<L> {
+    fn may_have_clients(&self) -> bool {
+        self.is_ready && !self.is_suspended
     }
 }
 
@@ -86,8 +105,7 @@ impl<N: Net> Reactor<N> {
     /// # Errors
     ///
     /// [`Error::Addr`] for a text that is no address, [`Error::Listen`] if the system refuses: the port is
-    /// in use, or may not be used, or the address is not of this machine. [`Error::Config`] for a framing that
-    /// cannot work with the listener's or the builder's limits.
+    /// in use, or may not be used, or the address is not of this machine.
     pub fn listen<A: TryInto<Addr>>(&mut self, addr: A) -> Result<ListenerId, Error>
     where
         Error: From<A::Error>,
@@ -109,6 +127,9 @@ impl<N: Net> Reactor<N> {
         Error: From<A::Error>,
     {
         let addr = addr.try_into()?;
+        if self.is_shut {
+            return Err(Error::Shutdown);
+        }
         let framer = self.limits.framer(options.framing, options.frame_len_max)?;
         match self.net.listen(&addr, options, self.listeners.next_index()) {
             Ok(socket) => Ok(self.add_listener(socket, framer)),
@@ -116,9 +137,14 @@ impl<N: Net> Reactor<N> {
         }
     }
 
-    fn add_listener(&mut self, socket: N::Listener, framer: Framer) -> ListenerId {
+    fn add_listener(&mut self, socket: N::Listener, framer: FramerId) -> ListenerId {
         let id = ListenerId::new(self.listeners.next_index());
-        self.listeners.all.push(Some(Listener { socket, framer, is_ready: false }));
+        self.listeners.all.push(Some(Listener {
+            socket,
+            framer,
+            is_ready: false,
+            is_suspended: false,
+        }));
         id
     }
 
@@ -140,6 +166,26 @@ impl<N: Net> Reactor<N> {
         }
     }
 
+    /// Accepts nobody from this listener until it is resumed; its clients wait in the backlog. `false` if it was
+    /// closed.
+    pub fn suspend_listener(&mut self, listener: ListenerId) -> bool {
+        self.listeners.set_suspended(listener, true)
+    }
+
+    /// Accepts again, beginning with who has waited meanwhile. `false` if the listener was closed.
+    pub fn resume_listener(&mut self, listener: ListenerId) -> bool {
+        self.listeners.set_suspended(listener, false)
+    }
+
+    /// From now on accepts only clients whose address the filter admits; others are accepted and closed, without an event.
+    /// Connections that exist stay. Unix domain sockets have no address and are always admitted.
+    ///
+    /// For anything that a filter cannot say, [`kick`](crate::Outbox::kick) on
+    /// [`Connected`](crate::Event::Connected).
+    pub fn set_filter(&mut self, filter: AddrFilter) {
+        self.filter = filter;
+    }
+
     /// Connects out. Never blocks: the outcome is an event, [`Connected`](crate::Event::Connected) or
     /// [`ConnectFailed`](crate::Event::ConnectFailed), within
     /// [`connect_timeout`](crate::Builder::connect_timeout). Messages may be queued at once;
@@ -149,8 +195,8 @@ impl<N: Net> Reactor<N> {
     ///
     /// # Errors
     ///
-    /// [`Error::Addr`] for a text that is no address, [`Error::ConnectionsMax`] at the limit, [`Error::Config`] for
-    /// a framing that cannot work with the limits.
+    /// [`Error::Addr`] for a text that is no address, [`Error::ConnectionsMax`] at the limit,
+    /// [`Error::Shutdown`] after [`shutdown`](Self::shutdown).
     pub fn connect<A: TryInto<Addr>>(&mut self, addr: A) -> Result<ConnId, Error>
     where
         Error: From<A::Error>,
@@ -172,21 +218,22 @@ impl<N: Net> Reactor<N> {
         Error: From<A::Error>,
     {
         let peer = addr.try_into()?;
+        if self.is_shut {
+            return Err(Error::Shutdown);
+        }
         let framer = self.limits.framer(options.framing, options.frame_len_max)?;
         if self.slots.len() >= self.limits.connections_max {
             return Err(Error::ConnectionsMax { limit: self.limits.connections_max });
         }
         self.counts.connects += 1;
-        self.now = self.net.now(); // the game may have been busy since the last tick
+        self.set_now(self.net.now()); // the game may have been busy since the last tick
         let connecting = self.net.connect(&peer, options, self.slots.vacant());
-        let card = Card { peer, listener: None, framer, stage: Stage::Connecting };
+        let timeout = options.timeout.map(Span::new).or(self.limits.timeouts.connect);
+        let deadline = timeout.map(|span| self.timers.begin().after(span));
+        let stage = Stage::Connecting;
+        let card = Card { peer, listener: None, framer, stage, deadline, scheduled: None };
         match connecting {
-            Ok(socket) => {
-                let id = self.open(card, Some(socket));
-                let timeout = options.timeout.unwrap_or(self.limits.connect_timeout);
-                self.set_timer(id, timeout, Due::Connect);
-                Ok(id)
-            }
+            Ok(socket) => Ok(self.open(card, Some(socket))),
             Err(error) => {
                 let id = self.open(card, None);
                 self.step(id.slot(), Step::ConnectFailed(ConnectFailure::from(&error)));
@@ -199,12 +246,10 @@ impl<N: Net> Reactor<N> {
     fn open(&mut self, card: Card, socket: Option<N::Stream>) -> ConnId {
         let (framer, established) = (card.framer, card.stage == Stage::Open);
         let id = self.slots.insert(card);
-        match id.slot() as usize {
-            fresh if fresh == self.sockets.len() => self.sockets.push(socket),
-            reused => self.sockets[reused] = socket,
-        }
-        self.inlet.open(id.slot());
-        self.outlet.open(id.slot(), framer, established);
+        put(&mut self.sockets, id.slot(), socket);
+        self.inlet.open(id.slot(), &self.limits, self.timers.begin());
+        self.outlet.open(id, framer, established, &self.limits);
+        self.arm(id.slot());
         id
     }
 
@@ -215,6 +260,7 @@ impl<N: Net> Reactor<N> {
             Ok(true) => {
                 self.step(slot, Step::Established);
                 self.announcements.push_back((self.slots.id(slot), What::Connected));
+                self.note_risen(slot); // by what was sent meanwhile
                 true
             }
             Ok(false) => false,
@@ -222,12 +268,6 @@ impl<N: Net> Reactor<N> {
                 self.step(slot, Step::ConnectFailed(ConnectFailure::from(&error)));
                 false
             }
-        }
-    }
-
-    pub(super) fn connect_deadline(&mut self, slot: u32) {
-        if self.slots.get(slot).stage == Stage::Connecting {
-            self.step(slot, Step::ConnectFailed(ConnectFailure::TimedOut));
         }
     }
 
@@ -244,20 +284,19 @@ impl<N: Net> Reactor<N> {
     }
 
     fn accept_from(&mut self, index: usize) {
-        while self.accept_budget > 0 && self.slots.len() < self.limits.connections_max {
+        while self.accept_budget > 0 && self.has_accept_room() {
             let Some(listener) = self.listeners.all[index].as_mut() else {
                 return;
             };
-            if !listener.is_ready {
+            if !listener.may_have_clients() {
                 return;
             }
             self.accept_budget -= 1;
             match self.net.accept(&listener.socket) {
                 Ok((socket, peer)) => {
                     let framer = listener.framer;
-                    let listener = Some(ListenerId::new(index as u32));
-                    self.welcome(socket, Card { peer, listener, framer, stage: Stage::Open });
                     self.listeners.shortage_until = None;
+                    self.receive_client(socket, peer, ListenerId::new(index as u32), framer);
                 }
                 Err(error) => match AcceptFailure::of(&error) {
                     AcceptFailure::Drained => {
@@ -278,10 +317,41 @@ impl<N: Net> Reactor<N> {
         }
     }
 
+    /// Whether clients are accepted: to stay, or to be told that they cannot.
+    pub(super) fn has_accept_room(&self) -> bool {
+        self.slots.len() < self.limits.connections_max
+            || self.limits.connections_policy == AcceptPolicy::Close
+    }
+
+    fn receive_client(
+        &mut self,
+        socket: N::Stream,
+        peer: Addr,
+        listener: ListenerId,
+        framer: FramerId,
+    ) {
+        let is_admitted = peer.ip().is_none_or(|ip| self.filter.admits(ip));
+        let most = self.limits.connections_per_address_max;
+        let is_crowded = most.is_some_and(|most| self.crowd.count(&peer) >= most);
+        let is_full = self.slots.len() >= self.limits.connections_max;
+        if !is_admitted || is_crowded || is_full {
+            self.counts.turned_away += 1;
+            self.net.close(socket);
+            return;
+        }
+        let first_frame = self.limits.timeouts.first_frame;
+        let deadline = first_frame.map(|span| self.timers.begin().after(span));
+        let (listener, stage) = (Some(listener), Stage::Open);
+        self.welcome(socket, Card { peer, listener, framer, stage, deadline, scheduled: None });
+    }
+
     fn welcome(&mut self, mut socket: N::Stream, card: Card) {
         match self.net.register(&mut socket, self.slots.vacant()) {
             Ok(()) => {
                 self.counts.accepted += 1;
+                if self.limits.connections_per_address_max.is_some() {
+                    self.crowd.enter(&card.peer);
+                }
                 let id = self.open(card, Some(socket));
                 self.announcements.push_back((id, What::Connected));
             }
@@ -290,13 +360,6 @@ impl<N: Net> Reactor<N> {
                 self.counts.accept_failures += 1;
                 self.net.close(socket);
             }
-        }
-    }
-
-    pub(super) fn set_timer(&mut self, id: ConnId, timeout: Duration, due: Due) {
-        // A deadline beyond the clock's range is none.
-        if let Some(at) = self.now.checked_add(timeout) {
-            self.timers.set(at, id, due);
         }
     }
 }
@@ -309,8 +372,8 @@ impl Reactor<MioNet> {
     ///
     /// [`Error::Listen`] if the system refuses to watch it.
     pub fn listen_std(&mut self, listener: std::net::TcpListener) -> Result<ListenerId, Error> {
-        let unspecified = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
         let framer = self.limits.framer(None, None)?;
+        let unspecified = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
         let addr = Addr::Ip(listener.local_addr().unwrap_or(unspecified));
         match self.net.adopt(listener, self.listeners.next_index()) {
             Ok(socket) => Ok(self.add_listener(socket, framer)),

@@ -1,5 +1,7 @@
 //! How connections end: decide, flush, wait for the peer, tell, reap.
 
+use std::time::Instant;
+
 use log::{debug, trace};
 
 use super::Reactor;
@@ -7,7 +9,7 @@ use crate::batch::What;
 use crate::conn::{Ending, Stage, Step};
 use crate::error::DisconnectReason;
 use crate::net::Net;
-use crate::timers::Due;
+use crate::timers::{Moment, Span};
 
 impl<N: Net> Reactor<N> {
     /// Takes a connection one step on in its life, and does what the new stage calls for.
@@ -21,13 +23,16 @@ impl<N: Net> Reactor<N> {
         trace!("{}: {before:?} → {after:?}", self.slots.id(slot));
         match after {
             Stage::Connecting => unreachable!("a connection begins there"),
-            Stage::Open => self.outlet.set_writable(slot),
+            Stage::Open => {
+                self.slots.get_mut(slot).deadline = None;
+                self.outlet.set_writable(slot);
+            }
             Stage::PeerClosed { .. } if self.inlet.is_fetched(slot) => {
                 self.step(slot, Step::LastFetched);
             }
             Stage::PeerClosed { .. } => self.half_closed.push(self.slots.id(slot)),
             Stage::Flushing { .. } => self.begin_flushing(slot, before),
-            Stage::Lingering => self.begin_lingering(slot),
+            Stage::Lingering { .. } => self.begin_lingering(slot),
             Stage::Ended(ending) => self.end(slot, ending),
         }
     }
@@ -53,8 +58,7 @@ impl<N: Net> Reactor<N> {
     fn begin_flushing(&mut self, slot: u32, before: Stage) {
         self.outlet.shut(slot);
         if matches!(before, Stage::Open | Stage::PeerClosed { .. }) {
-            let timeout = self.limits.close_timeout;
-            self.set_timer(self.slots.id(slot), timeout, Due::Close);
+            self.set_close_deadline(slot);
         }
         if self.outlet.queued(slot) == 0 {
             self.step(slot, Step::Flushed);
@@ -73,18 +77,55 @@ impl<N: Net> Reactor<N> {
         self.inlet.set_readable(slot, true);
     }
 
+    /// Gives a connection that is to end its time to do so in order.
+    pub(super) fn set_close_deadline(&mut self, slot: u32) {
+        let span = self.limits.timeouts.close;
+        let own = span.map(|span| self.timers.begin().after(span));
+        let earlier = |own: Moment| self.shutdown_at.map_or(own, |all| own.min(all));
+        self.slots.get_mut(slot).deadline = own.map(earlier).or(self.shutdown_at);
+        self.arm(slot);
+    }
+
     pub(super) fn close_deadline(&mut self, slot: u32) {
-        match self.slots.get(slot).stage {
-            Stage::Flushing { .. } | Stage::Lingering => {
-                self.step(slot, Step::End(DisconnectReason::CloseDeadline));
+        let reason = match self.slots.get(slot).stage {
+            Stage::Flushing { reason: DisconnectReason::Shutdown, .. }
+            | Stage::Lingering { reason: DisconnectReason::Shutdown } => DisconnectReason::Shutdown,
+            _ => DisconnectReason::CloseDeadline,
+        };
+        self.step(slot, Step::End(reason));
+    }
+
+    /// Ends the service: stops to listen, takes no further messages, sends what is queued, ends all connections in order, and
+    /// resets what is left at `deadline`. Each gets its last event:
+    /// [`Disconnected`](crate::Event::Disconnected)`(Shutdown)` if it did not end by itself meanwhile, or
+    /// [`ConnectFailed`](crate::Event::ConnectFailed)`(Shutdown)` if it had not come about.
+    ///
+    /// Say goodbye before ([`broadcast`](crate::Outbox::broadcast)), and go on calling [`tick`](Self::tick) until
+    /// [`connections`](Self::connections) is 0, which takes until `deadline` at most. Messages that were not fetched are
+    /// dropped. There is no way back; a second call may bring the deadline forward.
+    pub fn shutdown(&mut self, deadline: Instant) {
+        self.set_now(self.net.now());
+        self.is_shut = true;
+        for listener in self.listeners.drain() {
+            self.net.unlisten(listener);
+        }
+        self.carry_out_requests();
+        let span = Span::new(deadline.saturating_duration_since(self.now));
+        let at = self.timers.now().after(span);
+        self.shutdown_at = Some(self.shutdown_at.map_or(at, |before| before.min(at)));
+        for slot in self.slots.live() {
+            let is_ending = matches!(
+                self.slots.get(slot).stage,
+                Stage::Flushing { .. } | Stage::Lingering { .. }
+            );
+            if is_ending {
+                let card = self.slots.get_mut(slot);
+                card.deadline = Some(card.deadline.map_or(at, |own| own.min(at)));
+                self.arm(slot);
+            } else if !matches!(self.slots.get(slot).stage, Stage::Ended(_)) {
+                self.slots.mute(slot);
+                self.finish(slot, Step::Shutdown);
             }
-            Stage::Open => {
-                if let Some(kind) = self.outlet.failure(slot) {
-                    let reason = DisconnectReason::from(&std::io::Error::from(kind));
-                    self.step(slot, Step::End(reason));
-                }
-            }
-            Stage::Connecting | Stage::PeerClosed { .. } | Stage::Ended(_) => {}
         }
     }
 
@@ -94,6 +135,10 @@ impl<N: Net> Reactor<N> {
         self.counts.ended += 1;
         self.inlet.end(slot);
         self.outlet.end(slot);
+        let card = self.slots.get(slot);
+        if card.listener.is_some() && self.limits.connections_per_address_max.is_some() {
+            self.crowd.leave(&card.peer);
+        }
         if let Some(socket) = self.sockets[slot as usize].take() {
             if is_abort(ending) {
                 self.net.abort(socket);
@@ -103,21 +148,29 @@ impl<N: Net> Reactor<N> {
             self.listeners.end_shortage();
         }
         match ending {
-            Ending::Disconnected(reason) => debug!("{id}: {reason}"),
+            Ending::Disconnected(reason) => {
+                self.counts.ends.count(reason);
+                debug!("{id}: {reason}");
+            }
             Ending::ConnectFailed(reason) => debug!("{id}: {reason}"),
         }
         self.announcements.push_back((id, What::Ended));
     }
 }
 
-/// Whether the peer is to see a reset. After an orderly end it is to see all that was sent.
+/// Whether the peer is to see a reset. After an orderly end it is to see all that was sent; an attempt that was given up may
+/// have come about unnoticed, and is not to look like an orderly end without messages.
 fn is_abort(ending: Ending) -> bool {
     matches!(
         ending,
-        Ending::Disconnected(
-            DisconnectReason::Kicked
-                | DisconnectReason::CloseDeadline
-                | DisconnectReason::SendQueueFull
-        )
+        Ending::ConnectFailed(_)
+            | Ending::Disconnected(
+                DisconnectReason::Kicked
+                    | DisconnectReason::CloseDeadline
+                    | DisconnectReason::SendQueueFull
+                    | DisconnectReason::MemoryLimit
+                    | DisconnectReason::WriteStall
+                    | DisconnectReason::Shutdown
+            )
     )
 }

@@ -1,7 +1,7 @@
 //! What comes in.
 
 use super::Reactor;
-use crate::conn::inbound::Turned;
+use crate::conn::inbound::{Turned, Visit};
 use crate::conn::{Stage, Step};
 use crate::error::DisconnectReason;
 use crate::net::Net;
@@ -28,7 +28,7 @@ impl<N: Net> Reactor<N> {
 
     /// One connection's turn. Returns whether there is room for further ones.
     fn read_from(&mut self, slot: u32) -> bool {
-        let Reactor { slots, inlet, sockets, net, limits, .. } = self;
+        let Reactor { slots, inlet, outlet, sockets, net, limits, timers, .. } = self;
         let Some(socket) = sockets[slot as usize].as_mut() else {
             return true;
         };
@@ -36,17 +36,25 @@ impl<N: Net> Reactor<N> {
         if card.stage == Stage::Connecting {
             return true;
         }
+        let visit = Visit {
+            id: slots.id(slot),
+            framer: limits.framers.get(card.framer),
+            limits,
+            now: timers.begin(),
+            held_max: limits.buffered_max.saturating_sub(outlet.queued_in_all()),
+        };
         let recv = |into: &mut [u8]| net.recv(socket, into);
         let turned = if slots.is_muted(slot) {
             inlet.discard(slot, limits, recv)
         } else if slots.is_paused(slot) {
             return true; // it comes back when it is resumed
         } else {
-            inlet.serve(slots.id(slot), &card.framer, limits, recv)
+            inlet.serve(&visit, recv)
         };
         match turned {
             Turned::Idle => {}
             Turned::Again => self.inlet.requeue(slot),
+            Turned::Throttled => {}
             Turned::ArenaFull => {
                 self.inlet.unread(slot);
                 return false;
@@ -54,6 +62,9 @@ impl<N: Net> Reactor<N> {
             Turned::Fin { truncated } => self.read_ended(slot, Step::PeerFin { truncated }),
             Turned::Failed(kind) => self.read_ended(slot, Step::ReadFailed(kind)),
             Turned::Bad(reason) => self.step(slot, Step::End(reason)),
+        }
+        if self.inlet.has_deadline(slot) {
+            self.arm(slot);
         }
         true
     }

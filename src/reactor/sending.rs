@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::Reactor;
+use crate::batch::What;
 use crate::conn::outbound::{Flushed, Request};
 use crate::conn::{Stage, Step};
-use crate::error::DisconnectReason;
 use crate::net::Net;
-use crate::timers::Due;
 
 impl<N: Net> Reactor<N> {
     /// Carries out what the game asked its outbox for.
@@ -19,6 +18,7 @@ impl<N: Net> Reactor<N> {
             };
             match request {
                 Request::Resume => self.inlet.resume(slot),
+                Request::Risen => self.note_risen(slot),
                 Request::Close => self.finish(slot, Step::Close),
                 Request::End(reason) => self.finish(slot, Step::End(reason)),
             }
@@ -27,7 +27,7 @@ impl<N: Net> Reactor<N> {
     }
 
     /// Ends a connection in whose messages the game has no interest any more.
-    fn finish(&mut self, slot: u32, step: Step) {
+    pub(super) fn finish(&mut self, slot: u32, step: Step) {
         self.inlet.forget(slot);
         self.inlet.resume(slot); // to discard what comes, and to hear of the peer's FIN
         self.step(slot, step);
@@ -49,27 +49,52 @@ impl<N: Net> Reactor<N> {
         let Some(socket) = sockets[slot as usize].as_mut() else {
             return;
         };
-        match outlet.flush(slot, |from| net.send(socket, from)) {
+        let now = self.timers.begin();
+        let flushed = outlet.flush(slot, now, |from| net.send(socket, from));
+        if self.limits.send_watch < usize::MAX && self.outlet.note_fallen(slot, &self.limits) {
+            self.announcements.push_back((self.slots.id(slot), What::SendQueueLow));
+        }
+        match flushed {
             Flushed::All => self.step(slot, Step::Flushed),
-            Flushed::Some => {}
-            Flushed::Shortage => self.set_timer(self.slots.id(slot), RESEND_PAUSE, Due::Resend),
-            Flushed::Failed(kind) => self.send_failed(slot, kind),
+            Flushed::Some => self.arm(slot),
+            Flushed::Shortage => {
+                self.short_of_memory.push(self.slots.id(slot));
+                self.resend_at.get_or_insert(self.now + RESEND_PAUSE);
+            }
+            Flushed::Failed => self.send_failed(slot),
+        }
+    }
+
+    /// A send queue has risen above a mark or a limit. Before a connect has come about, its first event is owed.
+    pub(super) fn note_risen(&mut self, slot: u32) {
+        let is_connecting = self.slots.get(slot).stage == Stage::Connecting;
+        if !is_connecting && self.outlet.note_risen(slot, &self.limits, self.timers.begin()) {
+            self.announcements.push_back((self.slots.id(slot), What::SendQueueHigh));
+        }
+        self.arm(slot);
+    }
+
+    /// Tries again what the system had no memory for.
+    pub(super) fn retry_sends(&mut self) {
+        if self.resend_at.is_some_and(|moment| self.now >= moment) {
+            self.resend_at = None;
+            while let Some(id) = self.short_of_memory.pop() {
+                if let Some(slot) = self.slots.find(id) {
+                    self.outlet.retry(slot);
+                }
+            }
         }
     }
 
     /// Nothing can leave any more. What the peer sent before may still be there to be read, so the
     /// receiving half decides when it is over; if it has nothing to decide, that is now.
-    fn send_failed(&mut self, slot: u32, kind: std::io::ErrorKind) {
+    fn send_failed(&mut self, slot: u32) {
         match self.slots.get(slot).stage {
             Stage::Open => {
                 self.inlet.set_readable(slot, true);
-                let timeout = self.limits.close_timeout;
-                self.set_timer(self.slots.id(slot), timeout, Due::Close);
+                self.set_close_deadline(slot);
             }
-            _ => {
-                let reason = DisconnectReason::from(&std::io::Error::from(kind));
-                self.step(slot, Step::End(reason));
-            }
+            _ => self.end_failed(slot),
         }
     }
 }

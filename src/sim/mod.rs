@@ -272,6 +272,11 @@ impl Net for SimNet {
         Ok(())
     }
 
+    fn waker(&mut self) -> io::Result<Arc<dyn Fn() + Send + Sync>> {
+        let (world, host) = (self.world.clone(), self.host);
+        Ok(Arc::new(move || lock(&world).hosts[host].is_woken = true))
+    }
+
     fn listen(
         &mut self,
         addr: &Addr,

@@ -67,7 +67,8 @@ impl World {
         if self.rng.chance(faults.early) {
             return;
         }
-        while self.hosts[host].ready.is_empty() {
+        let is_woken = std::mem::take(&mut self.hosts[host].is_woken);
+        while self.hosts[host].ready.is_empty() && !is_woken {
             let is_in_time = |at: &Duration| deadline.is_none_or(|deadline| *at <= deadline);
             match (self.next_at().filter(is_in_time), deadline) {
                 (Some(at), _) => self.run_until(at),

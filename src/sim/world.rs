@@ -66,6 +66,8 @@ pub(super) struct Host {
     pub(super) faults: Faults,
     /// Descriptors held through a `SimNet`.
     pub(super) open: usize,
+    /// Its waker was called, and no wait has returned since.
+    pub(super) is_woken: bool,
     pub(super) counts: Counts,
     /// What its poller will report.
     pub(super) ready: VecDeque<Watched>,
@@ -239,6 +241,7 @@ impl World {
             attached: false,
             faults: self.faults,
             open: 0,
+            is_woken: false,
             counts: Counts::default(),
             ready: VecDeque::new(),
             streams: BTreeMap::new(),

@@ -3,12 +3,16 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod process;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
-use tickwire::{Builder, ConnId, DisconnectReason, Event, Outbox, Reactor, Tick, Wait};
+use tickwire::{
+    Builder, ConnId, ConnectFailure, DisconnectReason, Event, Outbox, Reactor, Tick, Wait,
+};
 
 /// Longer than anything here takes, so that a hang fails instead of hanging.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -151,4 +155,85 @@ pub fn frame(payload: &[u8]) -> Vec<u8> {
 /// Bytes that differ from place to place.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+/// An event that can be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Connected(ConnId),
+    Message(ConnId, Vec<u8>),
+    Disconnected(ConnId, DisconnectReason),
+    ConnectFailed(ConnId, ConnectFailure),
+}
+
+impl From<Event<'_>> for Seen {
+    fn from(event: Event<'_>) -> Seen {
+        match event {
+            Event::Connected { conn, .. } => Seen::Connected(conn),
+            Event::Message { conn, payload } => Seen::Message(conn, payload.to_vec()),
+            Event::Disconnected { conn, reason } => Seen::Disconnected(conn, reason),
+            Event::ConnectFailed { conn, reason } => Seen::ConnectFailed(conn, reason),
+            other => panic!("a new kind of event: {other:?}"),
+        }
+    }
+}
+
+/// A server and a client, both ours, ticked in turn, and what each has seen.
+pub struct Pair {
+    pub server: Reactor,
+    pub client: Reactor,
+    pub addr: SocketAddr,
+    pub at_server: Vec<Seen>,
+    pub at_client: Vec<Seen>,
+}
+
+impl Pair {
+    pub fn new(for_server: Builder, for_client: Builder) -> Pair {
+        let (server, addr) = server(for_server);
+        let client = for_client.build().expect("a usable configuration");
+        Pair { server, client, addr, at_server: Vec::new(), at_client: Vec::new() }
+    }
+
+    /// One tick of both.
+    pub fn tick(&mut self) {
+        let tick = self.client.tick(Wait::No).expect("a working poller");
+        self.at_client.extend(tick.events.map(Seen::from));
+        let tick = self.server.tick(Wait::Event(Duration::from_millis(1))).expect("a poller");
+        self.at_server.extend(tick.events.map(Seen::from));
+    }
+
+    /// Ticks both until `done`.
+    pub fn until(&mut self, mut done: impl FnMut(&mut Pair) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !done(self) {
+            self.tick();
+            assert!(
+                Instant::now() < deadline,
+                "it has not happened: server {:?}, client {:?}",
+                self.at_server,
+                self.at_client
+            );
+        }
+    }
+
+    /// Connects, and forgets the two events of it. The connection's ids: the server's, the client's.
+    pub fn connect(&mut self) -> (ConnId, ConnId) {
+        let ours = self.client.connect(self.addr).expect("room");
+        self.until(|pair| !pair.at_server.is_empty() && !pair.at_client.is_empty());
+        assert_eq!(self.at_client, [Seen::Connected(ours)]);
+        let [Seen::Connected(theirs)] = self.at_server[..] else { panic!("{:?}", self.at_server) };
+        self.at_server.clear();
+        self.at_client.clear();
+        (theirs, ours)
+    }
+}
+
+/// Ticks, fetching nothing, until this many events wait.
+pub fn tick_until_remaining(reactor: &mut Reactor, count: usize) {
+    let deadline = Instant::now() + PATIENCE;
+    while reactor.tick(Wait::Event(Duration::from_millis(20))).expect("a poller").events.remaining()
+        < count
+    {
+        assert!(Instant::now() < deadline, "they have not come");
+    }
 }

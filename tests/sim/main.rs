@@ -1,0 +1,17 @@
+//! Whole reactors on the simulated network: scenarios by subject, and a swarm of random ones.
+
+mod harness;
+
+mod checker;
+mod plan;
+mod swarm;
+
+mod admission;
+mod closing;
+mod deadlines;
+mod fairness;
+mod framing;
+mod lifecycle;
+mod limits;
+mod pressure;
+mod waiting;

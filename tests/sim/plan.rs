@@ -1,0 +1,184 @@
+//! What a seed of the swarm decides beforehand: the settings, the habits of all who take part, and
+//! which faults there are.
+
+use std::time::Duration;
+
+use tickwire::sim::{Faults, Rng};
+use tickwire::{Builder, Framing, Reactor, SendPolicy};
+
+use crate::harness::MS;
+
+/// What a seed decides beforehand.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) server: Settings,
+    pub(crate) client: Settings,
+    pub(crate) clients: usize,
+    pub(crate) raw_peers: usize,
+    pub(crate) steps: usize,
+    pub(crate) step_max: Duration,
+    /// How often, per mille of the occasions.
+    pub(crate) talk: u32,
+    pub(crate) echo: u32,
+    pub(crate) close: u32,
+    pub(crate) kick: u32,
+    pub(crate) break_off: u32,
+    pub(crate) partition: u32,
+    pub(crate) pause: u32,
+    /// After how many turns, about, a raw peer does something drastic.
+    pub(crate) raw_patience: usize,
+    /// What may be said in all, so that a story with tiny quanta ends today.
+    pub(crate) messages: usize,
+    pub(crate) bytes: usize,
+    pub(crate) server_faults: Faults,
+    pub(crate) client_faults: Faults,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) framing: Framing,
+    pub(crate) frame_len_max: usize,
+    pub(crate) batch_memory: usize,
+    pub(crate) read_quantum: usize,
+    pub(crate) frame_quantum: usize,
+    pub(crate) event_budget: usize,
+    pub(crate) accept_budget: usize,
+    pub(crate) send_queue_max: usize,
+    pub(crate) send_policy: SendPolicy,
+    pub(crate) shared_len_min: usize,
+    pub(crate) connections_max: usize,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) close_timeout: Duration,
+    pub(crate) pace: Duration,
+}
+
+impl Plan {
+    pub(crate) fn of(seed: u64) -> Plan {
+        let rng = &mut Rng::new(!seed);
+        let framing = *rng.pick(&[Framing::LengthPrefix, Framing::Telepathy]);
+        let frame_len_max = *rng.pick(&[1, 2, 10, 100, 1_000, 5_000, 20_000, 30_000, 100_000]);
+        let server = Settings::draw(rng, framing, frame_len_max);
+        let client = Settings::draw(rng, framing, frame_len_max);
+        let server_faults = draw_faults(rng);
+        let client_faults = if rng.chance(500) { server_faults } else { draw_faults(rng) };
+        let quantum = server.read_quantum.min(client.read_quantum);
+        let events = server.event_budget.min(client.event_budget);
+        let window = server_faults.window.min(client_faults.window);
+        let rate = |rng: &mut Rng, often: u32| match rng.chance(500) {
+            true => 0,
+            false => rng.between(1, often as usize) as u32,
+        };
+        Plan {
+            clients: rng.between(1, 2),
+            raw_peers: rng.between(0, 10),
+            steps: rng.between(20, 400),
+            step_max: *rng.pick(&[MS, 5 * MS, 20 * MS]),
+            talk: rng.between(100, 1_000) as u32,
+            echo: rate(rng, 1_000),
+            close: rate(rng, 60),
+            kick: rate(rng, 60),
+            break_off: rate(rng, 900),
+            raw_patience: *rng.pick(&[8, 40, 200]),
+            partition: rate(rng, 50),
+            pause: rate(rng, 200),
+            messages: events.saturating_mul(1_000).min(3_000),
+            bytes: quantum.saturating_mul(1_000).min(window.saturating_mul(300)).min(1_000_000),
+            server,
+            client,
+            server_faults,
+            client_faults,
+        }
+    }
+}
+
+impl Settings {
+    fn draw(rng: &mut Rng, framing: Framing, frame_len_max: usize) -> Settings {
+        let frame_len = 4 + frame_len_max;
+        Settings {
+            framing,
+            frame_len_max,
+            batch_memory: *rng.pick(&[64 << 10, 100_000, 256 << 10, 1 << 20]),
+            read_quantum: *rng.pick(&[1, 2, 7, 100, 4_096, 128 << 10]),
+            frame_quantum: *rng.pick(&[1, 2, 5, 100, 2_048]),
+            event_budget: *rng.pick(&[1, 2, 5, 50, 16_384]),
+            accept_budget: *rng.pick(&[1, 2, 256]),
+            send_queue_max: *rng.pick(&[frame_len, 2 * frame_len + 5, 1 << 20]),
+            send_policy: *rng.pick(&[SendPolicy::Error, SendPolicy::Error, SendPolicy::Disconnect]),
+            shared_len_min: *rng.pick(&[0, 1, 100, 16 << 10]),
+            connections_max: *rng.pick(&[1, 3, 10, 100]),
+            connect_timeout: *rng.pick(&[50 * MS, 500 * MS, 2_000 * MS]),
+            close_timeout: *rng.pick(&[20 * MS, 200 * MS, 2_000 * MS]),
+            pace: *rng.pick(&[MS, 4 * MS, 50 * MS]),
+        }
+    }
+
+    pub(crate) fn builder(&self) -> Builder {
+        Reactor::builder()
+            .framing(self.framing)
+            .frame_len_max(self.frame_len_max)
+            .batch_memory(self.batch_memory)
+            .read_quantum(self.read_quantum)
+            .frame_quantum(self.frame_quantum)
+            .event_budget(self.event_budget)
+            .accept_budget(self.accept_budget)
+            .send_queue_max(self.send_queue_max)
+            .send_policy(self.send_policy)
+            .shared_len_min(self.shared_len_min)
+            .connections_max(self.connections_max)
+            .connect_timeout(self.connect_timeout)
+            .close_timeout(self.close_timeout)
+            .pace(self.pace)
+    }
+}
+
+/// Which faults there are, and how bad they are.
+fn draw_faults(rng: &mut Rng) -> Faults {
+    // A story has few kinds of faults or many; a single one is seen best when alone.
+    let often = *rng.pick(&[0, 50, 200, 500]);
+    let mut rate = |most: u32| match rng.chance(often) {
+        true => rng.between(1, most as usize) as u32,
+        false => 0,
+    };
+    let mut faults = Faults {
+        resets: rate(10),
+        reset_overtakes: rate(1_000),
+        recv_short: rate(800),
+        recv_one_byte: rate(300),
+        recv_interrupted: rate(500),
+        recv_blocked: rate(500),
+        drained_unknown: rate(1_000),
+        send_short: rate(800),
+        send_one_byte: rate(300),
+        send_interrupted: rate(500),
+        send_blocked: rate(500),
+        send_shortage: rate(300),
+        accept_interrupted: rate(500),
+        accept_blocked: rate(500),
+        accept_errors: rate(300),
+        accept_shortage: rate(300),
+        register_errors: rate(200),
+        connect_refused: rate(300),
+        connect_hangs: rate(300),
+        connect_unavailable: rate(300),
+        spurious: rate(800),
+        partial: rate(800),
+        shuffled: rate(1_000),
+        early: rate(500),
+        ..Faults::default()
+    };
+    faults.recv_segments = rng.chance(often);
+    faults.bare_edges = rng.chance(500);
+    faults.window = *rng.pick(&[1, 10, 100, 4_096, 64 << 10, 1 << 20]);
+    faults.delay_max = *rng.pick(&[Duration::ZERO, MS, 20 * MS]);
+    faults.delay_min = *rng.pick(&[Duration::ZERO, faults.delay_max]);
+    if rng.chance(often) {
+        faults.late_max = 3 * MS;
+    }
+    if rng.chance(often) {
+        faults.call_time_max = Duration::from_micros(50);
+    }
+    if rng.chance(often) {
+        faults.descriptors_max = rng.between(2, 5); // the listener needs one
+    }
+    faults
+}
