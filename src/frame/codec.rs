@@ -107,9 +107,9 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Bytes of the frame.
+    /// Bytes of the frame, all three together.
     #[inline]
-    pub(crate) fn frame_len(&self) -> usize {
+    pub fn frame_len(&self) -> usize {
         self.header_len + self.payload_len + self.trailer_len
     }
 }
@@ -177,6 +177,11 @@ pub struct Envelope {
 }
 
 impl Envelope {
+    /// Nothing around the payload.
+    pub fn new() -> Envelope {
+        Envelope::default()
+    }
+
     /// Appends to what is sent before the payload.
     ///
     /// # Panics

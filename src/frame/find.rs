@@ -20,16 +20,18 @@ pub(super) fn find_byte(byte: u8, bytes: &[u8]) -> Option<usize> {
 fn find_by_words(byte: u8, bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     let pattern = ONES * u64::from(byte);
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let zeroed = u64::from_le_bytes(*word) ^ pattern;
+    let words = bytes.chunks_exact(8);
+    let rest = words.remainder();
+    for (index, word) in words.enumerate() {
+        let word = word.try_into().expect("chunks of eight bytes");
+        let zeroed = u64::from_le_bytes(word) ^ pattern;
         let found = zeroed.wrapping_sub(ONES) & !zeroed & (ONES << 7);
         if found != 0 {
             return Some(8 * index + found.trailing_zeros() as usize / 8);
         }
     }
     let at = rest.iter().position(|&other| other == byte)?;
-    Some(8 * words.len() + at)
+    Some(bytes.len() - rest.len() + at)
 }
 
 #[cfg(test)]

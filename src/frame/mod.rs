@@ -119,6 +119,78 @@ impl Framing {
     }
 }
 
+/// Every framing is a codec too: for a codec of one's own that wraps one, for tests, and for streams that no reactor
+/// reads. Nothing has checked then that the framing can work: [`Builder::build`](crate::Builder::build) would.
+///
+/// ```
+/// use tickwire::{Codec, Framing};
+///
+/// let mut bytes: &[u8] = b"\0\0\0\x02hi\0\0\0\x05the";
+/// let mut messages = Vec::new();
+/// let mut scanned = 0;
+/// while let Some(cut) = Framing::LengthPrefix.decode(bytes, &mut scanned, 1_000)? {
+///     messages.push(&bytes[cut.header_len..][..cut.payload_len]);
+///     bytes = &bytes[cut.frame_len()..];
+///     scanned = 0;
+/// }
+/// assert_eq!((messages, bytes), (vec![&b"hi"[..]], &b"\0\0\0\x05the"[..]));
+/// # Ok::<(), tickwire::FrameError>(())
+/// ```
+impl Codec for Framing {
+    fn overhead_max(&self) -> usize {
+        match self {
+            Framing::LengthPrefix | Framing::Telepathy => HEADER_LEN,
+            Framing::LengthField(field) => field.plan().overhead_max(),
+            Framing::Varint => Varint.overhead_max(),
+            Framing::Fixed(len) => Fixed(*len).overhead_max(),
+            Framing::Line(line) => line.overhead_max(),
+            #[cfg(feature = "delimiter")]
+            Framing::Delimiter(delimiter) => delimiter.overhead_max(),
+            Framing::Raw => Raw.overhead_max(),
+            Framing::Custom(codec) => codec.overhead_max(),
+        }
+    }
+
+    #[inline]
+    fn decode(
+        &self,
+        bytes: &[u8],
+        scanned: &mut usize,
+        payload_len_max: usize,
+    ) -> Result<Option<Cut>, FrameError> {
+        match self {
+            Framing::LengthPrefix => PREFIX.decode(bytes, scanned, payload_len_max),
+            Framing::Telepathy => TELEPATHY.decode(bytes, scanned, payload_len_max),
+            Framing::LengthField(field) => field.plan().decode(bytes, scanned, payload_len_max),
+            Framing::Varint => Varint.decode(bytes, scanned, payload_len_max),
+            Framing::Fixed(len) => Fixed(*len).decode(bytes, scanned, payload_len_max),
+            Framing::Line(line) => line.decode(bytes, scanned, payload_len_max),
+            #[cfg(feature = "delimiter")]
+            Framing::Delimiter(delimiter) => delimiter.decode(bytes, scanned, payload_len_max),
+            Framing::Raw => Raw.decode(bytes, scanned, payload_len_max),
+            Framing::Custom(codec) => codec.decode(bytes, scanned, payload_len_max),
+        }
+    }
+
+    fn encode(&self, payload: &[u8], envelope: &mut Envelope) -> Result<(), SendError> {
+        match self {
+            Framing::LengthPrefix => PREFIX.encode(payload, envelope),
+            Framing::Telepathy => TELEPATHY.encode(payload, envelope),
+            Framing::LengthField(field) => field.plan().encode(payload, envelope),
+            Framing::Varint => Varint.encode(payload, envelope),
+            Framing::Fixed(len) => Fixed(*len).encode(payload, envelope),
+            Framing::Line(line) => line.encode(payload, envelope),
+            #[cfg(feature = "delimiter")]
+            Framing::Delimiter(delimiter) => delimiter.encode(payload, envelope),
+            Framing::Raw => Raw.encode(payload, envelope),
+            Framing::Custom(codec) => codec.encode(payload, envelope),
+        }
+    }
+}
+
+const PREFIX: Prefix = Prefix { empty: true };
+const TELEPATHY: Prefix = Prefix { empty: false };
+
 /// A framing that can be used, and the largest payload of its connection.
 ///
 /// Invariant: `payload_len_max ≤ PAYLOAD_LEN_CEILING`, and `check` has found nothing wrong with both.
@@ -183,18 +255,7 @@ impl Framer {
 
     /// The most bytes that one frame has.
     pub(crate) fn frame_len_max(&self) -> usize {
-        let overhead_max = match &self.framing {
-            Framing::LengthPrefix | Framing::Telepathy => HEADER_LEN,
-            Framing::LengthField(field) => field.plan().overhead_max(),
-            Framing::Varint => Varint.overhead_max(),
-            Framing::Fixed(len) => Fixed(*len).overhead_max(),
-            Framing::Line(line) => line.overhead_max(),
-            #[cfg(feature = "delimiter")]
-            Framing::Delimiter(delimiter) => delimiter.overhead_max(),
-            Framing::Raw => Raw.overhead_max(),
-            Framing::Custom(codec) => codec.overhead_max(),
-        };
-        overhead_max + self.payload_len_max()
+        self.framing.overhead_max() + self.payload_len_max()
     }
 
     /// Cuts at most `frames_max` frames out of `bytes`; `frame` gets the place of each payload.
@@ -229,8 +290,8 @@ impl Framer {
     #[inline]
     pub(crate) fn prefix(&self, payload_len: usize) -> Option<Result<[u8; HEADER_LEN], SendError>> {
         let prefix = match self.framing {
-            Framing::LengthPrefix => Prefix { empty: true },
-            Framing::Telepathy => Prefix { empty: false },
+            Framing::LengthPrefix => PREFIX,
+            Framing::Telepathy => TELEPATHY,
             _ => return None,
         };
         if payload_len > self.payload_len_max() {
@@ -245,19 +306,7 @@ impl Framer {
             return Err(SendError::TooLarge);
         }
         let mut envelope = Envelope::default();
-        let into = &mut envelope;
-        match &self.framing {
-            Framing::LengthPrefix => Prefix { empty: true }.encode(payload, into),
-            Framing::Telepathy => Prefix { empty: false }.encode(payload, into),
-            Framing::LengthField(field) => field.plan().encode(payload, into),
-            Framing::Varint => Varint.encode(payload, into),
-            Framing::Fixed(len) => Fixed(*len).encode(payload, into),
-            Framing::Line(line) => line.encode(payload, into),
-            #[cfg(feature = "delimiter")]
-            Framing::Delimiter(delimiter) => delimiter.encode(payload, into),
-            Framing::Raw => Raw.encode(payload, into),
-            Framing::Custom(codec) => codec.encode(payload, into),
-        }?;
+        self.framing.encode(payload, &mut envelope)?;
         Ok(envelope)
     }
 
