@@ -123,6 +123,7 @@ mod ring;
 mod slots;
 mod stats;
 mod timers;
+mod wire;
 
 #[cfg(feature = "sim")]
 #[cfg_attr(docsrs, doc(cfg(feature = "sim")))]
@@ -148,6 +149,7 @@ pub use net::MioNet;
 pub use reactor::Reactor;
 pub use report::{PhaseTimes, TickReport};
 pub use stats::{ConnStats, Ends, Stats};
+pub use wire::{ReadError, ReadPayload, WritePayload};
 
 /// The code in the README, compiled.
 #[cfg(doctest)]
