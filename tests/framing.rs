@@ -713,3 +713,61 @@ fn a_listener_whose_framing_cannot_work_does_not_listen() {
     assert!(stage.reactor.connect_with((SERVER, 7778), &connect).is_err());
     assert_eq!(stage.reactor.connections(), 0);
 }
+
+/// What docs/wire.md shows, sent and received. The bytes are written as they stand there, and have to stand there.
+#[test]
+fn the_examples_in_the_docs_are_true() {
+    let docs = include_str!("../docs/wire.md");
+    let field = LengthField::new;
+    let whole = field(2).offset(1).counts_itself(true).adjustment(-1);
+    let mut examples = vec![
+        (Framing::LengthPrefix, vec!["hi", ""], "00 00 00 02 68 69 | 00 00 00 00"),
+        (Framing::TELEPATHY_LE32, vec!["hi"], "02 00 00 00 68 69"),
+        (Framing::GODOT, vec!["hi"], "02 00 00 00 68 69"),
+        (Framing::TELEPATHY_LE16, vec!["hi"], "02 00 68 69"),
+        (Framing::LengthField(field(2)), vec!["hi"], "00 02 68 69"),
+        (Framing::LengthField(field(3).little_endian()), vec!["hi"], "02 00 00 68 69"),
+        (Framing::LengthField(field(2).counts_itself(true)), vec!["hi"], "00 04 68 69"),
+        (Framing::LengthField(whole), vec!["hi"], "00 00 05 68 69"),
+        (Framing::LengthField(field(1).adjustment(2).strip(3)), vec!["hi"], "02 00 00 68 69"),
+        (Framing::LengthField(field(1).offset(1).strip(0)), vec!["k\x02hi"], "6b 02 68 69"),
+        (Framing::Varint, vec!["hi"], "02 68 69"),
+        (Framing::Fixed(3), vec!["abc", "def"], "61 62 63 | 64 65 66"),
+    ];
+    #[cfg(feature = "delimiter")]
+    examples.extend([
+        (Framing::Delimiter(tickwire::Delimiter::new(b"\0")), vec!["hi", ""], "68 69 00 | 00"),
+        (
+            Framing::Delimiter(tickwire::Delimiter::new(b"\r\n\r\n")),
+            vec!["hi"],
+            "68 69 0d 0a 0d 0a",
+        ),
+    ]);
+    for (framing, payloads, shown) in examples {
+        assert!(docs.contains(&format!("→   {shown}")), "{shown}");
+        let mut frames = Vec::new();
+        for payload in &payloads {
+            let mut envelope = Envelope::new();
+            framing.encode(payload.as_bytes(), &mut envelope).expect("it fits");
+            let frame = [envelope.header(), payload.as_bytes(), envelope.trailer()].concat();
+            let bytes: Vec<String> = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+            frames.push(bytes.join(" "));
+            let cut = framing.decode(&frame, &mut 0, 100).expect("a frame").expect("whole");
+            assert_eq!(&frame[cut.header_len..][..cut.payload_len], payload.as_bytes());
+        }
+        assert_eq!(frames.join(" | "), shown);
+    }
+    let refused = |framing: Framing, bytes: &[u8]| framing.decode(bytes, &mut 0, 16_384);
+    let bad = |fault: BadFrame| Err(fault.into());
+    let too_large = Err(FrameError::TooLarge { declared: 16_385 });
+    assert_eq!(refused(Framing::LengthPrefix, b"\x00\x00\x40\x01"), too_large);
+    assert_eq!(refused(Framing::Varint, b"\x81\x80\x01"), too_large);
+    assert_eq!(refused(Framing::Telepathy, b"\0\0\0\0"), bad(BadFrame::Empty));
+    assert_eq!(refused(Framing::Varint, b"\x81\x80\x00"), bad(BadFrame::VarintOverlong));
+    for long in [b"\xff\xff\xff\xff\x10", b"\x80\x80\x80\x80\x80"] {
+        assert_eq!(refused(Framing::Varint, long), bad(BadFrame::VarintTooLong));
+    }
+    let strip = Framing::LengthField(field(2).counts_itself(true).strip(4));
+    let small = BadFrame::LengthTooSmall { declared: 3, least: 4 };
+    assert_eq!(refused(strip, b"\x00\x03"), bad(small));
+}
