@@ -83,6 +83,12 @@
 //! For services that wait on many other things (databases, HTTP, DNS), an async runtime is the better home. For
 //! fast-paced shooters, where a late packet is worth nothing, use UDP. There is no TLS and no WebSocket in here (yet).
 //!
+//! # Where to read on
+//!
+//! [`Reactor`] and [`Wait`] for the loop, [`Outbox`] for sending, [`Builder`] for every limit, [`ListenOptions`] and
+//! [`ConnectOptions`] for sockets, [`ConnMap`] for data of your own, [`Handle`] for other threads, [`TickReport`] and [`Stats`] for
+//! what it costs, [`Reactor::shutdown`] for the end.
+//!
 //! # Features
 //!
 //! None is on by default. `sim`: the module `sim`, a seeded fake network with virtual time on which whole
