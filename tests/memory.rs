@@ -16,7 +16,7 @@ const CLIENTS: usize = 10_000;
 
 struct Case {
     name: &'static str,
-    /// What each client says before it falls silent.
+    /// What each client says, a byte at a time, before it falls silent.
     says: &'static [u8],
     /// Whether the server sends to them, who never read, until their queues are full.
     fills: bool,
@@ -24,7 +24,7 @@ struct Case {
     promised: usize,
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 6] = [
     Case { name: "idle", says: b"", fills: false, promised: 512 },
     Case { name: "stuck after 2 bytes of a header", says: &[0, 0], fills: false, promised: 1024 },
     Case {
@@ -36,6 +36,12 @@ const CASES: [Case; 5] = [
     Case {
         name: "stuck after announcing the maximum",
         says: &[0, 0, 0x40, 0],
+        fills: false,
+        promised: 1024,
+    },
+    Case {
+        name: "drips three frames and half a header",
+        says: b"\0\0\0\x03abc\0\0\0\0\0\0\0\x02xy\0\0",
         fills: false,
         promised: 1024,
     },
@@ -142,8 +148,11 @@ impl Server {
         while !done(&self.reactor) {
             let wait = Wait::Event(Duration::from_millis(5));
             for event in self.reactor.tick(wait).expect("a poller").events {
-                let Event::Connected { conn, .. } = event else { panic!("{event:?}") };
-                self.conns.push(conn);
+                match event {
+                    Event::Connected { conn, .. } => self.conns.push(conn),
+                    Event::Message { .. } => {}
+                    other => panic!("{other:?}"),
+                }
             }
             assert!(Instant::now() < deadline, "it has not happened: {}", self.reactor.stats());
         }
@@ -199,11 +208,13 @@ impl Helper {
 /// The other process: connects everybody, says what it has to, and stays until its input ends.
 fn clients(addr: SocketAddr, case: usize) {
     rlimit::increase_nofile_limit(u64::MAX).expect("the server could");
-    let mut streams = Vec::with_capacity(CLIENTS);
-    for _ in 0..CLIENTS {
-        let mut stream = TcpStream::connect(addr).expect("the server listens");
-        stream.write_all(CASES[case].says).expect("the server is there");
-        streams.push(stream);
+    let mut streams: Vec<_> =
+        (0..CLIENTS).map(|_| TcpStream::connect(addr).expect("the server listens")).collect();
+    // Byte by byte, everybody in turn: the server gets to see every state in between.
+    for byte in CASES[case].says {
+        for stream in &mut streams {
+            stream.write_all(&[*byte]).expect("the server is there");
+        }
     }
     println!("done");
     let mut line = String::new();
