@@ -5,7 +5,8 @@
 //! ```
 //!
 //! `echo`: time per 100-byte message, received and sent back, when each connection brings ten of them
-//! in one receive, whole or cut in the middle of a frame. `idle`: an empty tick.
+//! in one receive, whole or cut in the middle of a frame. `idle`: an empty tick, with and without a deadline for
+//! every connection.
 
 use std::hint::black_box;
 use std::io::{self, IoSlice};
@@ -129,7 +130,11 @@ impl Net for Feed {
 
 /// A reactor with this many connections, all accepted.
 fn reactor(connections: u32, cut: usize) -> Reactor<Feed> {
-    let mut reactor = Builder::new()
+    build(Builder::new(), connections, cut)
+}
+
+fn build(builder: Builder, connections: u32, cut: usize) -> Reactor<Feed> {
+    let mut reactor = builder
         .batch_memory(32 * 1024 * 1024)
         .event_budget(200_000)
         .build_on(Feed::new(connections, cut))
@@ -178,14 +183,20 @@ fn echo(criterion: &mut Criterion) {
 
 fn idle(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("idle");
-    for connections in [0, 10, 10_000] {
-        let mut reactor = reactor(connections, 0);
-        group.bench_function(BenchmarkId::from_parameter(connections), |bencher| {
-            bencher.iter(|| {
-                let tick = reactor.tick(Wait::No).expect("it always works");
-                assert_eq!(tick.events.remaining(), 0);
+    let minute = Duration::from_secs(60);
+    for (timers, builder) in [
+        ("no timers", Builder::new()),
+        ("all timers", Builder::new().first_frame_timeout(minute).idle_timeout(minute)),
+    ] {
+        for connections in [0, 10, 10_000] {
+            let mut reactor = build(builder.clone(), connections, 0);
+            group.bench_function(BenchmarkId::new(timers, connections), |bencher| {
+                bencher.iter(|| {
+                    let tick = reactor.tick(Wait::No).expect("it always works");
+                    assert_eq!(tick.events.remaining(), 0);
+                });
             });
-        });
+        }
     }
     group.finish();
 }

@@ -14,7 +14,7 @@
 //!             s.sendall(b'\0\0\0\5hello'); print(s.recv(9))"
 //! ```
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use lexopt::prelude::*;
 use log::{info, warn};
-use tickwire::{Addr, ConnId, Error, Event, Outbox, Reactor, Tick, Wait};
+use tickwire::{Addr, ConnId, ConnMap, Error, Event, Outbox, Reactor, Tick, Wait};
 
 const HELP: &str = "\
 An echo server: every message goes back to whoever sent it.
@@ -45,9 +45,6 @@ RUST_LOG sets how much is logged [default: info].";
 /// reactor from another thread will make that unnecessary.
 static STOP: AtomicBool = AtomicBool::new(false);
 const STOP_NOTICED_WITHIN: Duration = Duration::from_millis(100);
-
-/// A client that is behind and for this long takes not one byte is given up.
-const STALL_MAX: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let options = match Options::from_args() {
@@ -86,8 +83,8 @@ fn serve(options: &Options) -> Result<(), Error> {
     println!("listening on {addr}");
     let _ = std::io::stdout().flush(); // a launcher may wait for this line
 
-    let mut clients: HashMap<ConnId, Addr> = HashMap::new();
-    let mut brake = Brake::new(options);
+    let mut clients: ConnMap<Addr> = ConnMap::new();
+    let mut brake = Brake::default();
     let mut next_frame = Instant::now();
     while !STOP.load(Ordering::Relaxed) {
         let wait = match options.frame() {
@@ -96,7 +93,7 @@ fn serve(options: &Options) -> Result<(), Error> {
                 next_frame = (next_frame + frame).max(Instant::now());
                 Wait::Until(next_frame)
             }
-            None => Wait::Event(brake.patience()),
+            None => Wait::Event(STOP_NOTICED_WITHIN),
         };
         let Tick { events, mut outbox, .. } = reactor.tick(wait)?;
         for event in events {
@@ -106,83 +103,62 @@ fn serve(options: &Options) -> Result<(), Error> {
                     clients.insert(conn, peer);
                 }
                 Event::Message { conn, payload } if options.broadcast => {
+                    // Refused only while a connection is ending: the brake keeps room for the rest.
                     outbox.broadcast(clients.keys(), payload);
-                    for to in clients.keys() {
-                        brake.sent(&mut outbox, conn, *to);
+                    if !brake.behind.is_empty() {
+                        brake.hold(conn, &mut outbox);
                     }
                 }
                 Event::Message { conn, payload } => {
-                    // Refused only while the connection is ending: the brake keeps room for the rest.
                     let _ = outbox.send(conn, payload);
-                    brake.sent(&mut outbox, conn, conn);
                 }
+                Event::SendQueueHigh { conn } => {
+                    brake.behind.insert(conn);
+                    brake.hold(conn, &mut outbox);
+                }
+                Event::SendQueueLow { conn } => brake.caught_up(conn, options, &mut outbox),
                 Event::Disconnected { conn, reason } => {
-                    if let Some(peer) = clients.remove(&conn) {
+                    if let Some(peer) = clients.remove(conn) {
                         info!("{conn} from {peer} left: {reason}");
                     }
+                    brake.caught_up(conn, options, &mut outbox);
                 }
                 _ => {}
             }
         }
-        brake.release(&mut outbox);
     }
     info!("stopped; {} clients were connected", clients.len());
     Ok(())
 }
 
 /// Back-pressure: who makes us send faster than it is read is not read from for a while, so that TCP
-/// slows it down. Nothing is lost, nobody else is slowed, and what waits for a client is bounded.
+/// slows it down. Nothing is lost, and what waits for a client is bounded. A client that takes nothing at
+/// all is not waited for for ever: the reactor ends it (`write_stall_timeout`).
+#[derive(Default)]
 struct Brake {
-    /// Whether a message goes to everyone, so that whoever is behind holds up all senders.
-    broadcast: bool,
-    /// With more bytes than this waiting, a client is behind, until half of them have left.
-    high_water: usize,
-    /// Who is behind: how much waited, and since when no byte of it has left.
-    behind: HashMap<ConnId, (usize, Instant)>,
-    paused: Vec<ConnId>,
+    /// Whose send queue is high.
+    behind: HashSet<ConnId>,
+    /// Who is not read from: a client that is behind itself or, as messages go to everyone, has sent while one was.
+    held: HashSet<ConnId>,
 }
 
 impl Brake {
-    fn new(options: &Options) -> Brake {
-        let high_water = options.send_queue_max() / 4;
-        Brake { broadcast: options.broadcast, high_water, behind: HashMap::new(), paused: vec![] }
+    fn hold(&mut self, conn: ConnId, outbox: &mut Outbox<'_>) {
+        outbox.pause_read(conn);
+        self.held.insert(conn);
     }
 
-    /// To be told of each message that `from` made us send `to` somebody.
-    fn sent(&mut self, outbox: &mut Outbox<'_>, from: ConnId, to: ConnId) {
-        let queued = outbox.queued(to);
-        if queued > self.high_water {
-            self.behind.entry(to).or_insert_with(|| (queued, Instant::now()));
-            if !self.paused.contains(&from) && outbox.pause_read(from) {
-                self.paused.push(from);
+    /// A client has caught up, or is gone.
+    fn caught_up(&mut self, conn: ConnId, options: &Options, outbox: &mut Outbox<'_>) {
+        self.behind.remove(&conn);
+        let everybody_waited_for_it = options.broadcast && self.behind.is_empty();
+        self.held.retain(|held| {
+            let is_free = everybody_waited_for_it || *held == conn;
+            if is_free {
+                outbox.resume_read(*held);
             }
-        }
-    }
-
-    /// Lets go of those who were waited for. Who takes nothing at all is not waited for for ever.
-    fn release(&mut self, outbox: &mut Outbox<'_>) {
-        let low_water = self.high_water / 2;
-        self.behind.retain(|conn, (before, since)| {
-            let queued = outbox.queued(*conn);
-            if queued < *before {
-                (*before, *since) = (queued, Instant::now());
-            }
-            if since.elapsed() > STALL_MAX {
-                warn!("{conn} reads nothing, and {queued} bytes wait for it: kicking it");
-                outbox.kick(*conn);
-            }
-            queued > low_water && outbox.is_open(*conn)
+            !is_free
         });
-        let Brake { broadcast, behind, .. } = self;
-        self.paused.retain(|conn| {
-            let held = if *broadcast { !behind.is_empty() } else { behind.contains_key(conn) };
-            held || !outbox.resume_read(*conn) && outbox.is_open(*conn)
-        });
-    }
-
-    /// How long to wait for the next event. That somebody has caught up is none.
-    fn patience(&self) -> Duration {
-        if self.paused.is_empty() { STOP_NOTICED_WITHIN } else { Duration::from_millis(2) }
     }
 }
 
@@ -220,20 +196,29 @@ impl Options {
     }
 
     fn reactor(&self) -> Result<Reactor, Error> {
-        let builder = Reactor::builder()
+        let queue_max = self.send_queue_max();
+        Reactor::builder()
             .frame_len_max(self.max_frame)
-            .send_queue_max(self.send_queue_max())
-            .buffered_max(self.send_queue_max().max(1 << 30))
+            .batch_memory(self.batch_memory())
+            .send_queue_max(queue_max)
+            .buffered_max(queue_max.max(1 << 30))
+            .water_marks(queue_max / 8, queue_max / 4)
+            .write_stall_timeout(Duration::from_secs(5))
             // Who sends its last message and half-closes gets all answers, even over a slow line.
-            .close_timeout(Duration::from_secs(30));
-        // Between two frames more comes together.
-        if self.fps > 0 { builder.batch_memory(4 << 20).build() } else { builder.build() }
+            .close_timeout(Duration::from_secs(30))
+            .build()
     }
 
-    /// A quarter is where the brake takes hold; the rest is room for what the batch at hand may still
-    /// bring: 128 KiB of the sender, or one large message.
+    /// Between two frames more comes together than between two wake-ups.
+    fn batch_memory(&self) -> usize {
+        if self.fps > 0 { 4 << 20 } else { 1 << 20 }
+    }
+
+    /// At a quarter we stop to read; the rest is room for what is on its way then: a batch or two, or the largest
+    /// messages.
     fn send_queue_max(&self) -> usize {
-        self.max_frame.saturating_add(4).saturating_mul(4).clamp(4 << 20, 2 << 30)
+        let largest = self.max_frame.saturating_add(4).saturating_mul(4);
+        largest.max(4 * self.batch_memory()).min(2 << 30)
     }
 
     fn frame(&self) -> Option<Duration> {

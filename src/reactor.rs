@@ -356,7 +356,8 @@ impl<N: Net> Reactor<N> {
     /// Sends what is queued, with one system call for each connection that has something, and carries out
     /// closes and kicks. Never waits: what a socket does not take stays queued.
     ///
-    /// Each tick begins with a flush, so call this only where something is to leave before.
+    /// Each tick begins with a flush, so call this only where something is to leave before. It is no substitute for a tick: only
+    /// that learns that a full socket has room again.
     pub fn flush(&mut self) {
         if !self.outlet.requests.is_empty() {
             self.set_now(self.net.now());

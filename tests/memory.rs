@@ -10,17 +10,48 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use tickwire::{Event, Reactor, Tick, Wait};
+use tickwire::{ConnId, Event, ListenOptions, Reactor, SocketOptions, Wait};
 
 const CLIENTS: usize = 10_000;
 
-/// What the clients do, and how many bytes of resident memory the server may hold for each.
-const CASES: [(&str, &[u8], usize); 4] = [
-    ("idle", b"", 512),
-    ("stuck after 2 bytes of a header", &[0, 0], 1024),
-    ("stuck in a frame of 100 bytes", &[0, 0, 0, 100, 1, 2, 3], 1024),
-    ("stuck after announcing the maximum", &[0, 0, 0x40, 0], 1024),
+struct Case {
+    name: &'static str,
+    /// What each client says, a byte at a time, before it falls silent.
+    says: &'static [u8],
+    /// Whether the server sends to them, who never read, until their queues are full.
+    fills: bool,
+    /// How many bytes of resident memory the server may hold for each.
+    promised: usize,
+}
+
+const CASES: [Case; 6] = [
+    Case { name: "idle", says: b"", fills: false, promised: 512 },
+    Case { name: "stuck after 2 bytes of a header", says: &[0, 0], fills: false, promised: 1024 },
+    Case {
+        name: "stuck in a frame of 100 bytes",
+        says: &[0, 0, 0, 100, 1, 2, 3],
+        fills: false,
+        promised: 1024,
+    },
+    Case {
+        name: "stuck after announcing the maximum",
+        says: &[0, 0, 0x40, 0],
+        fills: false,
+        promised: 1024,
+    },
+    Case {
+        name: "drips three frames and half a header",
+        says: b"\0\0\0\x03abc\0\0\0\0\0\0\0\x02xy\0\0",
+        fills: false,
+        promised: 1024,
+    },
+    // A buffer of the next power of two, the smaller ones that it has outgrown and the pool still keeps, and what
+    // an idle one costs.
+    Case { name: "never reads, its queue is full", says: b"", fills: true, promised: 8192 + 512 },
 ];
+
+/// Of the send queue, where it is filled.
+const QUEUE_MAX: usize = 4_000;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -47,18 +78,18 @@ fn main() -> ExitCode {
         }
     }
     let mut passed = 0;
-    for (index, (what, _, promised)) in CASES.into_iter().enumerate() {
+    for (index, Case { name, promised, .. }) in CASES.into_iter().enumerate() {
         // Each in a fresh process, or memory that the case before has freed would hide what it costs.
         let server = Command::new(std::env::current_exe().expect("we run"))
             .args(["server", &index.to_string()])
             .stderr(Stdio::inherit())
             .output()
             .expect("this program can be started again");
-        assert!(server.status.success(), "{what}: the server failed");
+        assert!(server.status.success(), "{name}: the server failed");
         let bytes: usize =
             String::from_utf8_lossy(&server.stdout).trim().parse().expect("a number");
         let verdict = if bytes <= promised { "ok" } else { "TOO MUCH" };
-        println!("{what:<36} {bytes:>5} bytes a connection, {promised:>4} promised: {verdict}");
+        println!("{name:<36} {bytes:>5} bytes a connection, {promised:>4} promised: {verdict}");
         passed += usize::from(bytes <= promised);
     }
     println!("{passed} passed, {} failed", CASES.len() - passed);
@@ -67,33 +98,73 @@ fn main() -> ExitCode {
 
 /// Resident bytes for each of the clients of this case.
 fn measure(case: usize) -> usize {
-    let mut reactor = Reactor::new().expect("a poller");
-    let listener = reactor.listen("127.0.0.1:0").expect("a free port");
-    let addr = reactor.local_addr(listener).expect("it listens");
-    // The parts that do not depend on the number of connections, such as the poller's event list.
-    tick_until(&mut reactor, |reactor| reactor.stats().ticks > 10);
     rlimit::increase_nofile_limit(u64::MAX).expect("the first process could");
+    let Case { says, fills, .. } = CASES[case];
+    let mut server = Server::start(fills);
+    // The parts that do not depend on the number of connections, such as the poller's event list.
+    server.tick_until(|reactor| reactor.stats().ticks > 10);
     let before = resident();
-    let mut helper = Helper::start(&addr.to_string(), case);
-    tick_until(&mut reactor, |reactor| reactor.connections() == CLIENTS);
-    let sent = (CASES[case].1.len() * CLIENTS) as u64;
-    tick_until(&mut reactor, |reactor| reactor.stats().bytes_received == sent);
+    let mut helper = Helper::start(&server.addr, case);
+    server.tick_until(|reactor| reactor.connections() == CLIENTS);
+    server.tick_until(|reactor| reactor.stats().bytes_received == (says.len() * CLIENTS) as u64);
     helper.wait_until_done();
+    if fills {
+        server.fill_queues();
+    }
     let after = resident();
-    assert_eq!(reactor.connections(), CLIENTS, "all are still there");
+    assert_eq!(server.reactor.connections(), CLIENTS, "all are still there");
     helper.stop();
     after.saturating_sub(before) / CLIENTS
 }
 
-fn tick_until(reactor: &mut Reactor, mut done: impl FnMut(&Reactor) -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !done(reactor) {
-        let Tick { events, .. } =
-            reactor.tick(Wait::Event(Duration::from_millis(5))).expect("a poller");
-        for event in events {
-            assert!(matches!(event, Event::Connected { .. }), "{event:?}");
+struct Server {
+    reactor: Reactor,
+    addr: String,
+    /// Everybody who has connected; with its place reserved, so that it does not grow while memory is measured.
+    conns: Vec<ConnId>,
+}
+
+impl Server {
+    fn start(fills: bool) -> Server {
+        let builder = Reactor::builder();
+        let builder = match fills {
+            true => builder.frame_len_max(1_000).send_queue_max(QUEUE_MAX),
+            false => builder,
+        };
+        let mut reactor = builder.build().expect("usable settings");
+        // Small system buffers, or clients that never read would fill the machine's memory, and not ours.
+        let socket = SocketOptions::new().send_buffer(4_096);
+        let options = ListenOptions::new().socket_options(socket);
+        let listener = reactor.listen_with("127.0.0.1:0", &options).expect("a free port");
+        let addr = reactor.local_addr(listener).expect("it listens").to_string();
+        let filler = ConnId::from_bits(u64::MAX).expect("an id");
+        let mut conns = vec![filler; CLIENTS];
+        conns.clear();
+        Server { reactor, addr, conns }
+    }
+
+    fn tick_until(&mut self, mut done: impl FnMut(&Reactor) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !done(&self.reactor) {
+            let wait = Wait::Event(Duration::from_millis(5));
+            for event in self.reactor.tick(wait).expect("a poller").events {
+                match event {
+                    Event::Connected { conn, .. } => self.conns.push(conn),
+                    Event::Message { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(Instant::now() < deadline, "it has not happened: {}", self.reactor.stats());
         }
-        assert!(Instant::now() < deadline, "it has not happened: {:?}", reactor.stats());
+    }
+
+    /// Sends to everybody until nobody takes any more.
+    fn fill_queues(&mut self) {
+        while self.reactor.outbox().broadcast(&self.conns, &[7; 996]).sent > 0 {
+            self.reactor.tick(Wait::No).expect("a poller").events.for_each(drop);
+        }
+        let queued = self.reactor.stats().bytes_queued;
+        assert!(queued > CLIENTS * (QUEUE_MAX - 1_000), "{queued} bytes");
     }
 }
 
@@ -137,11 +208,13 @@ impl Helper {
 /// The other process: connects everybody, says what it has to, and stays until its input ends.
 fn clients(addr: SocketAddr, case: usize) {
     rlimit::increase_nofile_limit(u64::MAX).expect("the server could");
-    let mut streams = Vec::with_capacity(CLIENTS);
-    for _ in 0..CLIENTS {
-        let mut stream = TcpStream::connect(addr).expect("the server listens");
-        stream.write_all(CASES[case].1).expect("the server is there");
-        streams.push(stream);
+    let mut streams: Vec<_> =
+        (0..CLIENTS).map(|_| TcpStream::connect(addr).expect("the server listens")).collect();
+    // Byte by byte, everybody in turn: the server gets to see every state in between.
+    for byte in CASES[case].says {
+        for stream in &mut streams {
+            stream.write_all(&[*byte]).expect("the server is there");
+        }
     }
     println!("done");
     let mut line = String::new();

@@ -233,3 +233,38 @@ fn a_rate_may_be_the_end_and_a_waiting_tick_knows_when_to_go_on() {
     assert!((arena.now() - begin).as_millis() <= 101);
     assert!(arena.server.counts().waits - before <= 4, "it sleeps until then");
 }
+
+/// Who drips, who sends only headers and who never reads cost a healthy player nothing: its message comes with the
+/// next look, and what they hold stays bounded.
+#[test]
+fn a_crowd_of_hostile_peers_costs_a_healthy_one_nothing() {
+    let builder = Reactor::builder().frame_len_max(1_000).send_queue_max(4_000);
+    let mut arena = arena(builder);
+    let mut hostile = Vec::new();
+    for number in 0..900 {
+        let (peer, conn) = arena.meet();
+        hostile.push((number % 3, peer, conn));
+    }
+    let (mut healthy, healthy_conn) = arena.meet();
+    let drip = frame(&[1; 1_000]);
+    let mut got = 0;
+    for round in 0..200u8 {
+        for (kind, peer, _) in &mut hostile {
+            match kind {
+                0 => peer.write(&drip[usize::from(round)..][..1]),
+                1 if round < 4 => peer.write(&[0, 0, 3, 0][usize::from(round)..][..1]),
+                _ => {} // says nothing more, or never reads
+            }
+        }
+        healthy.write(&frame(&[round]));
+        let seen = arena.ticks(2);
+        got += messages(&seen, healthy_conn).len();
+        assert_eq!(got, usize::from(round) + 1, "within two ticks");
+        let deaf = hostile.iter().filter(|(kind, ..)| *kind == 2).map(|(.., conn)| *conn);
+        arena.server.reactor.outbox().broadcast(deaf, &[7; 500]);
+    }
+    let stats = arena.server.reactor.stats();
+    assert!(stats.bytes_queued <= 300 * 4_000, "{stats}");
+    assert!(stats.bytes_unfinished <= 600 * 1_004, "{stats}");
+    assert_eq!(stats.ended, 0);
+}
