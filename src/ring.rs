@@ -133,9 +133,11 @@ impl Ring {
     /// Moves into another buffer, which must be large enough, and gives back the old one.
     pub(crate) fn rehome(&mut self, mut buf: Vec<u8>) -> Vec<u8> {
         assert!(self.len() <= buf.capacity());
-        let (first, wrapped) = self.slices();
-        overwrite(&mut buf, 0, first);
-        overwrite(&mut buf, first.len(), wrapped);
+        if !self.is_empty() {
+            let (first, wrapped) = self.slices();
+            overwrite(&mut buf, 0, first);
+            overwrite(&mut buf, first.len(), wrapped);
+        }
         self.head = 0;
         std::mem::swap(&mut self.buf, &mut buf);
         self.check();

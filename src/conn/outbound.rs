@@ -730,6 +730,7 @@ impl Books {
 
 impl Outbound {
     /// Whether any message is taken.
+    #[inline]
     fn admit_any(&self) -> Result<(), Refusal> {
         if self.gate == Gate::Open { Ok(()) } else { Err(Refusal::Other(SendError::Closing)) }
     }

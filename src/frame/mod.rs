@@ -311,6 +311,7 @@ impl Framer {
     }
 
     /// Bytes that will stand before the next payload; where they depend on it, as many as last time.
+    #[inline]
     pub(crate) fn header_len(&self, last: usize) -> usize {
         match &self.framing {
             Framing::LengthPrefix | Framing::Telepathy => HEADER_LEN,
