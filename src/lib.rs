@@ -94,6 +94,8 @@
 //! None is on by default, and enabling one changes nothing by itself.
 //!
 //! - `delimiter`: [`Framing::Delimiter`](Framing); adds memchr.
+//! - `lz4`, `zlib`: the module `compress`, messages compressed one by one, with a bound on what they expand to; add
+//!   lz4_flex and flate2 (both pure Rust).
 //! - `sim`: the module `sim`, a seeded fake network with virtual time on which whole reactors run in tests; adds
 //!   no dependency.
 #![forbid(unsafe_code)]
@@ -103,6 +105,9 @@
 mod addr;
 mod arena;
 mod batch;
+#[cfg(any(feature = "lz4", feature = "zlib"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "lz4", feature = "zlib"))))]
+pub mod compress;
 mod config;
 mod conn;
 mod error;

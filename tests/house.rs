@@ -16,7 +16,7 @@ const FLOORS: &[&[&str]] = &[
         "pool", "ring", "arena", "batch", "frame", "slots", "timers", "map", "filter", "mailbox",
         "ledger",
     ],
-    &["error", "addr", "id", "io", "stats", "report", "wire"],
+    &["error", "addr", "id", "io", "stats", "report", "wire", "compress"],
 ];
 
 /// But for these doors: `sim` is another `net`, an error names an address, and numbers say what they count.
