@@ -626,10 +626,11 @@ fn what_is_sent_in_any_way_comes_out_as_it_was_or_is_refused() {
             };
             let mut outbox = pair.server.reactor.outbox();
             let before = outbox.queued(pair.here);
-            let sent = match round % 4 {
+            let sent = match round % 5 {
                 0 => outbox.send(pair.here, &payload).is_ok(),
                 1 => outbox.send_with(pair.here, |w| w.put_slice(&payload)).is_ok(),
-                2 => outbox.broadcast([pair.here], &payload).sent == 1,
+                2 => outbox.send_latest(pair.here, round as u32, &payload).is_ok(),
+                3 => outbox.broadcast([pair.here], &payload).sent == 1,
                 _ => outbox.broadcast_bytes([pair.here], &Bytes::from(payload.clone())).sent == 1,
             };
             let after = outbox.queued(pair.here);
@@ -653,6 +654,35 @@ fn what_is_sent_in_any_way_comes_out_as_it_was_or_is_refused() {
         let takes_all =
             matches!(twin, Twin::Varint | Twin::Sealed | Twin::Length { strip: 1.., .. });
         assert!(refused > 0 || takes_all, "{framing:?} refused nothing");
+    }
+}
+
+/// They count with the default header until the reactor knows better.
+#[test]
+fn other_threads_send_in_any_framing_and_the_count_comes_out_even() {
+    let mut chance = Chance(6);
+    for (framing, twin) in all() {
+        let mut pair = Pair::new(framing, 250);
+        let handle = pair.server.reactor.handle().expect("a waker");
+        let mut expected = Vec::new();
+        for _ in 0..100 {
+            let payload = chance.payload(twin, 250);
+            let is_empty_refused =
+                matches!(twin, Twin::Raw | Twin::Telepathy) && payload.is_empty();
+            let fits = matches!(twin, Twin::Raw) || twin.encode(&payload, 250).is_some();
+            handle.send(pair.here, payload.clone()).expect("room");
+            if fits && !is_empty_refused {
+                expected.push(payload);
+            }
+        }
+        pair.server.reactor.tick(Wait::No).expect("it works").events.for_each(drop);
+        let received = pair.received();
+        if matches!(twin, Twin::Raw) {
+            assert_eq!(received.concat(), expected.concat());
+        } else {
+            assert_eq!(received, expected, "{framing:?}");
+        }
+        assert_eq!(pair.server.reactor.outbox().queued(pair.here), 0, "{framing:?}");
     }
 }
 

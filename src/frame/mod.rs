@@ -120,7 +120,8 @@ impl Framing {
 }
 
 /// Every framing is a codec too: for a codec of one's own that wraps one, for tests, and for streams that no reactor
-/// reads. Nothing has checked then that the framing can work: [`Builder::build`](crate::Builder::build) would.
+/// reads. Nothing has checked then that the framing can work: with one that [`Builder::build`](crate::Builder::build)
+/// would refuse, decoding may find nonsense and encoding may panic.
 ///
 /// ```
 /// use tickwire::{Codec, Framing};
