@@ -26,8 +26,7 @@ pub(crate) struct Outbound {
     /// It stands in the dirty list.
     dirty: bool,
     room: Room,
-    /// The queue has risen above the high water mark, and not fallen to the low one since.
-    is_high: bool,
+    level: Level,
     soft: SoftLimit,
     /// Something waits, and the socket has taken nothing since `moved`.
     is_stalled: bool,
@@ -46,10 +45,22 @@ enum Room {
     None,
 }
 
+/// How the queue stands to its water marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Low,
+    /// Above the high mark, which is to be told.
+    Rising,
+    /// Above the high mark, and not at the low one since.
+    High,
+}
+
 /// How the queue stands to its soft limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SoftLimit {
     Within,
+    /// Above it, which is to be noted.
+    Rising,
     /// Above it, since `soft_since`.
     Above,
     /// Above it for too long: messages are refused until it is within again.
@@ -164,7 +175,7 @@ impl Outlet {
             gate: Gate::Open,
             dirty: false,
             room: if established { Room::Some } else { Room::None },
-            is_high: false,
+            level: Level::Low,
             soft: SoftLimit::Within,
             is_stalled: false,
             soft_since: Moment::default(),
@@ -350,7 +361,6 @@ impl Outlet {
         // encoder, leaves the queue as it was.
         let encoded = encode(&mut writer).map_err(Ok);
         let payload_len = writer.len();
-        self.encode_len.note(payload_len);
         let header = encoded.and_then(|()| {
             let header = conn.admit(payload_len, limits).map_err(Err)?;
             let len = HEADER_LEN + payload_len;
@@ -361,6 +371,7 @@ impl Outlet {
             Ok(header) => {
                 conn.queue.ring.appended(start)[..HEADER_LEN].copy_from_slice(&header);
                 conn.queue.ring.accept_appended();
+                self.encode_len.note(payload_len);
                 self.sent(id, limits);
                 Ok(())
             }
@@ -411,23 +422,31 @@ impl Outlet {
         let len = conn.queue.len();
         let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
         let is_above = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
-        if (is_high && !conn.is_high) || (is_above && conn.soft == SoftLimit::Within) {
+        let (level, soft) = (conn.level, conn.soft);
+        if is_high && level == Level::Low {
+            conn.level = Level::Rising;
+        }
+        if is_above && soft == SoftLimit::Within {
+            conn.soft = SoftLimit::Rising;
+        }
+        if (conn.level, conn.soft) != (level, soft) {
             self.requests.push((id, Request::Risen));
         }
     }
 
     // Marks and deadlines.
 
-    /// Sees to a queue that has risen. Returns whether it is above the high water mark for the first time.
-    pub(crate) fn note_risen(&mut self, slot: u32, limits: &Limits, now: Moment) -> bool {
+    /// Sees to a queue that has risen. Returns whether that is to be told.
+    pub(crate) fn note_risen(&mut self, slot: u32, now: Moment) -> bool {
         let conn = &mut self.conns[slot as usize];
-        let len = conn.queue.len();
-        let is_above = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
-        if is_above && conn.soft == SoftLimit::Within {
+        if conn.soft == SoftLimit::Rising {
             (conn.soft, conn.soft_since) = (SoftLimit::Above, now);
         }
-        let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
-        is_high && !std::mem::replace(&mut conn.is_high, true)
+        let is_told = conn.level == Level::Rising;
+        if is_told {
+            conn.level = Level::High;
+        }
+        is_told
     }
 
     /// Sees to a queue that has fallen. Returns whether it is at the low water mark again.
@@ -438,7 +457,11 @@ impl Outlet {
             conn.soft = SoftLimit::Within;
         }
         let is_low = limits.water_marks.is_some_and(|marks| len <= marks.low);
-        is_low && std::mem::take(&mut conn.is_high)
+        let is_told = is_low && conn.level == Level::High;
+        if is_told {
+            conn.level = Level::Low;
+        }
+        is_told
     }
 
     /// What is due next, and when.
