@@ -55,10 +55,17 @@ impl Ring {
     // As a queue: may wrap.
 
     /// Appends `bytes`. The caller has seen to it that they are [`free`](Ring::free).
+    #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.free(), "a full ring takes no more");
         let capacity = self.capacity();
         let tail = self.head as usize + self.len();
+        if tail == self.buf.len() && bytes.len() <= capacity - tail {
+            // Nearly always: the buffer has not been written so far.
+            self.buf.extend_from_slice(bytes);
+            self.len += bytes.len() as u32;
+            return;
+        }
         if tail >= capacity {
             self.write(tail - capacity, bytes);
         } else {

@@ -25,6 +25,9 @@ pub(crate) struct Outbound {
     gate: Gate,
     /// It stands in the dirty list.
     dirty: bool,
+    /// Binary logarithm of what the last flush found queued: what the next buffer should hold, so that it need not
+    /// grow from the smallest each time.
+    usual: u8,
     room: Room,
     level: Level,
     soft: SoftLimit,
@@ -174,6 +177,7 @@ impl Outlet {
             framing,
             gate: Gate::Open,
             dirty: false,
+            usual: 0,
             room: if established { Room::Some } else { Room::None },
             level: Level::Low,
             soft: SoftLimit::Within,
@@ -261,7 +265,7 @@ impl Outlet {
         let conn = &mut self.conns[id.slot() as usize];
         match conn.admit(payload.len(), limits) {
             Ok(header) => {
-                conn.queue.reserve(HEADER_LEN + payload.len(), &mut self.pool);
+                conn.queue.reserve(HEADER_LEN + payload.len(), conn.usual, &mut self.pool);
                 conn.queue.ring.push(&header);
                 conn.queue.ring.push(payload);
                 self.books.queued += HEADER_LEN + payload.len();
@@ -292,7 +296,7 @@ impl Outlet {
         let conn = &mut self.conns[id.slot() as usize];
         let header = conn.admit(payload.len(), limits)?;
         self.books.reserve(id, &conn.queue, HEADER_LEN + payload.len(), 0, limits)?;
-        conn.queue.reserve(HEADER_LEN + payload.len(), &mut self.pool);
+        conn.queue.reserve(HEADER_LEN + payload.len(), conn.usual, &mut self.pool);
         conn.queue.ring.push(&header);
         conn.queue.ring.push(payload);
         self.sent(id, limits);
@@ -309,7 +313,7 @@ impl Outlet {
         let conn = &mut self.conns[id.slot() as usize];
         let header = conn.admit(payload.len(), limits)?;
         self.books.reserve(id, &conn.queue, HEADER_LEN + payload.len(), 0, limits)?;
-        conn.queue.reserve(HEADER_LEN, &mut self.pool);
+        conn.queue.reserve(HEADER_LEN, 0, &mut self.pool);
         conn.queue.ring.push(&header);
         conn.queue.push_shared(payload.clone(), &mut self.spares);
         self.sent(id, limits);
@@ -533,6 +537,7 @@ impl Outlet {
         mut send: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> Flushed {
         let conn = &mut self.conns[slot as usize];
+        conn.usual = conn.queue.ring.len().checked_ilog2().map_or(0, |bits| bits as u8 + 1);
         while !conn.queue.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let (count, offered) = conn.queue.gather(&mut slices);
