@@ -57,9 +57,9 @@ impl Pool {
         }
     }
 
-    /// Takes a buffer back. One that never had memory is dropped.
+    /// Takes a buffer back. One that never had memory, or outgrew every class, is dropped.
     pub(crate) fn put(&mut self, buffer: Vec<u8>) {
-        if buffer.capacity() >= BUFFER_LEN_MIN {
+        if (BUFFER_LEN_MIN..BUFFER_LEN_END).contains(&buffer.capacity()) {
             self.bytes += buffer.capacity();
             self.classes[class_of(buffer.capacity())].put(buffer);
         }
@@ -83,6 +83,9 @@ pub(crate) const BUFFER_LEN_MIN: usize = 128;
 
 /// Classes from 2^7 to 2^31 bytes.
 const CLASSES: usize = 25;
+
+/// What no class holds any more.
+const BUFFER_LEN_END: usize = BUFFER_LEN_MIN.saturating_mul(1 << CLASSES);
 
 /// The class of the largest power of two within `capacity`.
 fn class_of(capacity: usize) -> usize {

@@ -58,12 +58,16 @@ impl Ring {
     // As a queue: may wrap.
 
     /// Appends `bytes`. The caller has seen to it that they are [`free`](Ring::free).
+    #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.free(), "a full ring takes no more");
         let capacity = self.capacity();
         let tail = self.head as usize + self.len();
-        if tail + bytes.len() <= capacity {
-            self.write(tail, bytes); // nearly always
+        if tail == self.buf.len() && bytes.len() <= capacity - tail {
+            // Nearly always: the buffer has not been written so far.
+            self.buf.extend_from_slice(bytes);
+        } else if tail + bytes.len() <= capacity {
+            self.write(tail, bytes);
         } else if tail >= capacity {
             self.write(tail - capacity, bytes);
         } else {

@@ -25,9 +25,11 @@ pub(crate) struct Outbound {
     gate: Gate,
     /// It stands in the dirty list.
     dirty: bool,
+    /// Binary logarithm of what the last flush found queued: what the next buffer should hold, so that it need not
+    /// grow from the smallest each time.
+    usual: u8,
     room: Room,
-    /// The queue has risen above the high water mark, and not fallen to the low one since.
-    is_high: bool,
+    level: Level,
     soft: SoftLimit,
     /// Something waits, and the socket has taken nothing since `moved`.
     is_stalled: bool,
@@ -46,10 +48,22 @@ enum Room {
     None,
 }
 
+/// How the queue stands to its water marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Low,
+    /// Above the high mark, which is to be told.
+    Rising,
+    /// Above the high mark, and not at the low one since.
+    High,
+}
+
 /// How the queue stands to its soft limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SoftLimit {
     Within,
+    /// Above it, which is to be noted.
+    Rising,
     /// Above it, since `soft_since`.
     Above,
     /// Above it for too long: messages are refused until it is within again.
@@ -181,8 +195,9 @@ impl Outlet {
             framer,
             gate: Gate::Open,
             dirty: false,
+            usual: 0,
             room: if established { Room::Some } else { Room::None },
-            is_high: false,
+            level: Level::Low,
             soft: SoftLimit::Within,
             is_stalled: false,
             soft_since: Moment::default(),
@@ -277,7 +292,7 @@ impl Outlet {
             return self.drop_reserved(id, payload.len());
         };
         let frame_len = envelope.len() + payload.len();
-        conn.queue.reserve(frame_len, &mut self.pool);
+        conn.queue.reserve(frame_len, conn.usual, &mut self.pool);
         conn.queue.ring.push(envelope.header());
         conn.queue.ring.push(payload);
         conn.queue.ring.push(envelope.trailer());
@@ -310,7 +325,7 @@ impl Outlet {
         };
         let header = header?;
         self.books.reserve(id, &conn.queue, HEADER_LEN + payload.len(), 0, limits)?;
-        conn.queue.reserve(HEADER_LEN + payload.len(), &mut self.pool);
+        conn.queue.reserve(HEADER_LEN + payload.len(), conn.usual, &mut self.pool);
         conn.queue.ring.push(&header);
         conn.queue.ring.push(payload);
         self.sent(id, limits);
@@ -324,7 +339,7 @@ impl Outlet {
         let envelope = limits.framers.get(conn.framer).encode(payload)?;
         let frame_len = envelope.len() + payload.len();
         self.books.reserve(id, &conn.queue, frame_len, 0, limits)?;
-        conn.queue.reserve(frame_len, &mut self.pool);
+        conn.queue.reserve(frame_len, conn.usual, &mut self.pool);
         conn.queue.ring.push(envelope.header());
         conn.queue.ring.push(payload);
         conn.queue.ring.push(envelope.trailer());
@@ -344,7 +359,7 @@ impl Outlet {
         let envelope = limits.framers.get(conn.framer).encode(payload)?;
         let frame_len = envelope.len() + payload.len();
         self.books.reserve(id, &conn.queue, frame_len, 0, limits)?;
-        conn.queue.reserve(envelope.len(), &mut self.pool);
+        conn.queue.reserve(envelope.len(), 0, &mut self.pool);
         conn.queue.ring.push(envelope.header());
         conn.queue.push_shared(payload.clone(), &mut self.spares);
         conn.queue.ring.push(envelope.trailer());
@@ -405,12 +420,12 @@ impl Outlet {
         // encoder, leaves the queue as it was.
         let encoded = encode(&mut writer).map_err(Ok);
         let payload_len = writer.len();
-        self.encode_len.note(payload_len);
         let completed = encoded.and_then(|()| {
             self.accept_encoded(id, start, header_len, payload_len, limits).map_err(Err)
         });
         match completed {
             Ok(()) => {
+                self.encode_len.note(payload_len);
                 self.sent(id, limits);
                 Ok(())
             }
@@ -503,23 +518,31 @@ impl Outlet {
         let len = conn.queue.len();
         let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
         let is_above = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
-        if (is_high && !conn.is_high) || (is_above && conn.soft == SoftLimit::Within) {
+        let (level, soft) = (conn.level, conn.soft);
+        if is_high && level == Level::Low {
+            conn.level = Level::Rising;
+        }
+        if is_above && soft == SoftLimit::Within {
+            conn.soft = SoftLimit::Rising;
+        }
+        if (conn.level, conn.soft) != (level, soft) {
             self.requests.push((id, Request::Risen));
         }
     }
 
     // Marks and deadlines.
 
-    /// Sees to a queue that has risen. Returns whether it is above the high water mark for the first time.
-    pub(crate) fn note_risen(&mut self, slot: u32, limits: &Limits, now: Moment) -> bool {
+    /// Sees to a queue that has risen. Returns whether that is to be told.
+    pub(crate) fn note_risen(&mut self, slot: u32, now: Moment) -> bool {
         let conn = &mut self.conns[slot as usize];
-        let len = conn.queue.len();
-        let is_above = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
-        if is_above && conn.soft == SoftLimit::Within {
+        if conn.soft == SoftLimit::Rising {
             (conn.soft, conn.soft_since) = (SoftLimit::Above, now);
         }
-        let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
-        is_high && !std::mem::replace(&mut conn.is_high, true)
+        let is_told = conn.level == Level::Rising;
+        if is_told {
+            conn.level = Level::High;
+        }
+        is_told
     }
 
     /// Sees to a queue that has fallen. Returns whether it is at the low water mark again.
@@ -530,7 +553,11 @@ impl Outlet {
             conn.soft = SoftLimit::Within;
         }
         let is_low = limits.water_marks.is_some_and(|marks| len <= marks.low);
-        is_low && std::mem::take(&mut conn.is_high)
+        let is_told = is_low && conn.level == Level::High;
+        if is_told {
+            conn.level = Level::Low;
+        }
+        is_told
     }
 
     /// What is due next, and when.
@@ -602,6 +629,7 @@ impl Outlet {
         mut send: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> Flushed {
         let conn = &mut self.conns[slot as usize];
+        conn.usual = conn.queue.ring.len().checked_ilog2().map_or(0, |bits| bits as u8 + 1);
         while !conn.queue.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let (count, offered) = conn.queue.gather(&mut slices);

@@ -79,21 +79,25 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Room for `len` further bytes in the ring.
+    /// Room for `len` further bytes in the ring; its first buffer holds 2^`usual` bytes at least.
     #[inline]
-    pub(crate) fn reserve(&mut self, len: usize, pool: &mut Pool) {
+    pub(crate) fn reserve(&mut self, len: usize, usual: u8, pool: &mut Pool) {
         if self.ring.free() < len {
-            let larger = pool.take(self.ring.len() + len);
-            pool.put(self.ring.rehome(larger));
+            let usual = if self.ring.capacity() == 0 { 1 << usual } else { 0 };
+            self.move_to(pool.take((self.ring.len() + len).max(usual)), pool);
         }
+    }
+
+    fn move_to(&mut self, mut buffer: Vec<u8>, pool: &mut Pool) {
+        buffer.clear(); // a queue only appends, which is quickest where nothing stands yet
+        pool.put(self.ring.rehome(buffer));
     }
 
     /// Room for `len` further bytes behind the live ones, in one piece.
     #[inline]
     pub(crate) fn reserve_appendable(&mut self, len: usize, pool: &mut Pool) {
         if self.ring.wraps() || self.ring.capacity() - self.ring.contiguous_end() < len {
-            let larger = pool.take(self.ring.len() + len);
-            pool.put(self.ring.rehome(larger));
+            self.move_to(pool.take(self.ring.len() + len), pool);
         }
     }
 
@@ -254,7 +258,7 @@ mod tests {
             for round in 0..30u8 {
                 let copied = vec![round; usize::from(round) % 5];
                 let shared = vec![100 + round; usize::from(round) % 7 + 1];
-                queue.reserve(copied.len(), &mut pool);
+                queue.reserve(copied.len(), 0, &mut pool);
                 queue.ring.push(&copied);
                 if round % 3 != 0 {
                     queue.push_shared(Bytes::from(shared.clone()), &mut spares);
@@ -283,7 +287,7 @@ mod tests {
         let (mut pool, mut spares) = (Pool::default(), Spares::default());
         let mut queue = Queue::default();
         let ring = |queue: &mut Queue, pool: &mut Pool, bytes: &[u8]| {
-            queue.reserve(bytes.len(), pool);
+            queue.reserve(bytes.len(), 0, pool);
             queue.ring.push(bytes);
         };
         queue.push_latest(1, b"one-a".to_vec(), &mut spares);
@@ -313,7 +317,7 @@ mod tests {
     fn a_cleared_queue_holds_nothing() {
         let (mut pool, mut spares) = (Pool::default(), Spares::default());
         let mut queue = Queue::default();
-        queue.reserve(3, &mut pool);
+        queue.reserve(3, 0, &mut pool);
         queue.ring.push(&[1, 2, 3]);
         queue.push_shared(Bytes::from_static(b"shared"), &mut spares);
         queue.clear(&mut pool, &mut spares);

@@ -68,7 +68,7 @@ impl<N: Net> Reactor<N> {
     /// A send queue has risen above a mark or a limit. Before a connect has come about, its first event is owed.
     pub(super) fn note_risen(&mut self, slot: u32) {
         let is_connecting = self.slots.get(slot).stage == Stage::Connecting;
-        if !is_connecting && self.outlet.note_risen(slot, &self.limits, self.timers.begin()) {
+        if !is_connecting && self.outlet.note_risen(slot, self.timers.begin()) {
             self.announcements.push_back((self.slots.id(slot), What::SendQueueHigh));
         }
         self.arm(slot);

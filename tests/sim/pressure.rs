@@ -268,3 +268,45 @@ fn a_crowd_of_hostile_peers_costs_a_healthy_one_nothing() {
     assert!(stats.bytes_unfinished <= 600 * 1_004, "{stats}");
     assert_eq!(stats.ended, 0);
 }
+
+#[test]
+fn a_large_encoded_message_that_is_refused_costs_no_memory_afterwards() {
+    let mut arena = arena(Reactor::builder());
+    let (_peer, conn) = arena.meet();
+    let mut outbox = arena.server.reactor.outbox();
+    let refused = outbox.send_with(conn, |w| w.put_bytes(1, 10_000_000));
+    assert_eq!(refused, Err(SendError::TooLarge));
+    outbox.send_with(conn, |w| w.put_bytes(1, 100)).expect("room");
+    arena.ticks(3);
+    for _ in 0..40 {
+        arena.world.advance(SECOND);
+        arena.tick();
+    }
+    assert!(arena.server.reactor.stats().bytes_pooled < 1_000_000);
+}
+
+/// After a burst memory shrinks: half of what nobody needs each second.
+#[test]
+fn after_a_burst_the_pools_give_back_what_nobody_needs() {
+    let builder = Reactor::builder().frame_len_max(100_000).send_queue_max(300_000);
+    let mut arena = arena(builder);
+    let mut peers: Vec<_> = (0..50).map(|_| arena.meet()).collect();
+    for (peer, conn) in &mut peers {
+        peer.write(&frame(&[1; 60_000]));
+        arena.server.send(*conn, &[2; 60_000]);
+    }
+    while arena.server.reactor.stats().messages_received < 50
+        || arena.server.reactor.stats().bytes_queued > 0
+    {
+        arena.tick();
+        peers.iter_mut().for_each(|(peer, _)| drop(peer.read()));
+    }
+    arena.ticks(2);
+    let before = arena.server.reactor.stats().bytes_pooled;
+    assert!(before > 50 * 65_536, "{before} bytes were needed");
+    for _ in 0..20 {
+        arena.world.advance(SECOND);
+        arena.tick();
+    }
+    assert_eq!(arena.server.reactor.stats().bytes_pooled, 0);
+}
