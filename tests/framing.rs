@@ -2,6 +2,7 @@
 //! through the whole reactor on the simulated network.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -308,6 +309,8 @@ fn all() -> Vec<(Framing, Twin)> {
             all.push((Framing::LengthField(whole), twin(2, width + 3, -(width as i128) - 2)));
             let kept = field.offset(1).strip(0).adjustment(1);
             all.push((Framing::LengthField(kept), twin(1, 0, 1)));
+            let kept = field.offset(1).strip(0).counts_itself(true);
+            all.push((Framing::LengthField(kept), twin(1, 0, -(width as i128))));
         }
     }
     for ending in [LineEnding::Any, LineEnding::Lf, LineEnding::CrLf] {
@@ -417,8 +420,9 @@ impl Chance {
             }
             Twin::Length { width, little, offset, strip: 0, adjustment } => {
                 // The header is the payload's: write a true one.
-                payload.resize(payload.len() + offset + width + adjustment as usize, 7);
-                let value = payload.len() - offset - width - adjustment as usize;
+                let header_len = offset + width + adjustment.max(0) as usize;
+                payload.resize(payload.len() + header_len, 7);
+                let value = payload.len() as i128 - (offset + width) as i128 - adjustment;
                 let mut field = (value as u64).to_le_bytes()[..width].to_vec();
                 if !little {
                     field.reverse();
@@ -556,6 +560,69 @@ fn frames_around_every_internal_boundary_are_whole() {
                 }
             }
         }
+    }
+}
+
+/// The largest payload is a power of two, as the ring's buffer is; what stands around it has to find room too.
+#[test]
+fn the_largest_frame_in_pieces_is_whole_even_where_it_just_exceeds_a_buffer() {
+    for max in [32 * 1024, 64 * 1024] {
+        for (framing, twin) in all() {
+            let Some(frame) = twin.encode(&filler(max), max) else {
+                continue; // too long for its field, or of another form
+            };
+            let mut stage = Stage::new(framing, max, Builder::new());
+            for piece in [1_500, 30_000] {
+                let cuts: Vec<usize> = (piece..frame.len()).step_by(piece).chain([max]).collect();
+                let cuts: std::collections::BTreeSet<usize> = cuts.into_iter().collect();
+                let heard = told(twin, stage.tell(&frame, &cuts.into_iter().collect::<Vec<_>>()));
+                assert!(heard.said == [filler(max)], "{framing:?} in pieces of {piece}");
+            }
+        }
+    }
+}
+
+/// Lines whose reader counts the bytes that it looks at.
+#[derive(Debug)]
+struct Counting;
+
+static LOOKED_AT: AtomicUsize = AtomicUsize::new(0);
+
+impl Codec for Counting {
+    fn overhead_max(&self) -> usize {
+        1
+    }
+
+    fn decode(
+        &self,
+        bytes: &[u8],
+        scanned: &mut usize,
+        _: usize,
+    ) -> Result<Option<Cut>, FrameError> {
+        let new = &bytes[*scanned..];
+        let found = new.iter().position(|byte| *byte == b'\n');
+        LOOKED_AT.fetch_add(found.map_or(new.len(), |at| at + 1), Ordering::Relaxed);
+        let payload_len = found.map(|at| *scanned + at);
+        *scanned = bytes.len();
+        Ok(payload_len.map(|payload_len| Cut { header_len: 0, payload_len, trailer_len: 1 }))
+    }
+
+    fn encode(&self, _: &[u8], envelope: &mut Envelope) -> Result<(), SendError> {
+        envelope.put_trailer(b"\n");
+        Ok(())
+    }
+}
+
+#[test]
+fn each_byte_is_looked_at_once_however_it_arrives() {
+    let mut stage = Stage::new(Framing::custom(&Counting), 200_000, Builder::new());
+    let said = [filler(50_000), filler(3), filler(0), filler(21_000), filler(100_000)];
+    let bytes: Vec<u8> = said.iter().flat_map(|line| [line, &b"\n"[..]].concat()).collect();
+    for piece in [7, 1_000, 19_999, 70_000, 200_000] {
+        LOOKED_AT.store(0, Ordering::Relaxed);
+        let cuts: Vec<usize> = (piece..bytes.len()).step_by(piece).collect();
+        assert!(stage.tell(&bytes, &cuts).said == said);
+        assert_eq!(LOOKED_AT.load(Ordering::Relaxed), bytes.len(), "in pieces of {piece}");
     }
 }
 
