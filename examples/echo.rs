@@ -201,7 +201,7 @@ impl Options {
             .frame_len_max(self.max_frame)
             .batch_memory(self.batch_memory())
             .send_queue_max(queue_max)
-            .buffered_max(queue_max.max(1 << 30))
+            .buffered_max((2 * queue_max).max(1 << 30))
             .water_marks(queue_max / 8, queue_max / 4)
             .write_stall_timeout(Duration::from_secs(5))
             // Who sends its last message and half-closes gets all answers, even over a slow line.

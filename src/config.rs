@@ -87,6 +87,14 @@ pub(crate) struct Limits {
     pub(crate) send_watch: usize,
 }
 
+impl Limits {
+    /// The most bytes that may wait to be sent on all connections together.
+    #[inline]
+    pub(crate) fn queued_max(&self) -> usize {
+        self.buffered_max - self.buffered_max / 4
+    }
+}
+
 /// How long things may take; `None` is for ever.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
@@ -260,7 +268,8 @@ impl Builder {
     }
 
     /// The most bytes that wait on all connections together: queued output, and input of frames that are not complete. Default
-    /// 256 MiB; the batch memory comes on top.
+    /// 256 MiB; the batch memory comes on top. Output may take three quarters of it, so that peers that do not read never
+    /// cost others the room for their input.
     ///
     /// At the limit a message is refused with [`SendError::Full`](crate::SendError::Full) ([`send_policy`](Self::send_policy)
     /// applies), and a connection whose input would need more ends with
@@ -405,12 +414,13 @@ impl Builder {
         if let Some(soft) = limits.send_queue_soft {
             within("send_queue_soft", soft.bytes, 0, limits.send_queue_max)?;
         }
-        if limits.buffered_max < limits.send_queue_max {
+        if limits.queued_max() < limits.send_queue_max {
             return Err(Error::Config {
                 setting: "buffered_max",
                 problem: format!(
-                    "{} bytes for all connections are less than `send_queue_max` for one: raise it to at least {}",
-                    limits.buffered_max, limits.send_queue_max
+                    "three quarters of {} bytes, for all connections, are less than `send_queue_max` for one: raise it to at least {}",
+                    limits.buffered_max,
+                    (limits.send_queue_max * 4).div_ceil(3)
                 ),
             });
         }
@@ -422,6 +432,19 @@ impl Builder {
         }
         limits.message_rate.iter().try_for_each(|rate| rate.check("message_rate"))?;
         limits.byte_rate.iter().try_for_each(|rate| rate.check("byte_rate"))?;
+        for (setting, timeout) in [
+            ("connect_timeout", limits.timeouts.connect),
+            ("first_frame_timeout", limits.timeouts.first_frame),
+            ("frame_timeout", limits.timeouts.frame),
+            ("idle_timeout", limits.timeouts.idle),
+            ("write_stall_timeout", limits.timeouts.write_stall),
+            ("close_timeout", limits.timeouts.close),
+        ] {
+            if timeout == Some(Span::new(Duration::ZERO)) {
+                let problem = "0 would leave no time at all: choose `None` for no limit".to_owned();
+                return Err(Error::Config { setting, problem });
+            }
+        }
         if limits.pace < PACE_MIN {
             return Err(Error::Config {
                 setting: "pace",
@@ -511,6 +534,8 @@ mod tests {
             assert!(problem(builder).contains("choose"));
         }
         assert!(problem(Builder::new().pace(Duration::ZERO)).contains("at least 1ms"));
+        assert!(problem(Builder::new().idle_timeout(Duration::ZERO)).contains("`None`"));
+        assert!(problem(Builder::new().buffered_max(1_000_000)).contains("at least 1398102"));
     }
 
     #[test]

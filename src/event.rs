@@ -245,7 +245,8 @@ impl<'a> Outbox<'a> {
     /// Queues a message that is worth nothing once a newer one of its kind exists, such as a snapshot of the world: an
     /// older one of the same `kind` that has not begun to leave is taken out of the queue, and this one goes to its
     /// end. So the wire order is the order of the calls, the superseded ones missing, and a slow client holds one
-    /// message of each kind instead of a queue of them.
+    /// message of each kind instead of a queue of them. Use a handful of kinds: looking for the older message takes time
+    /// in proportion to their number.
     ///
     /// # Errors
     ///

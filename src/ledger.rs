@@ -1,5 +1,6 @@
 //! How much waits to be sent, where several threads may add to it.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::id::ConnId;
@@ -11,10 +12,14 @@ use crate::id::ConnId;
 /// never too low. The counts guard no other memory, so relaxed atomics do.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    accounts: Box<[Account]>,
+    /// By slot, in blocks that are made when the first of theirs is opened.
+    blocks: Box<[OnceLock<Box<[Account; BLOCK_LEN]>>]>,
     in_all: AtomicUsize,
+    /// Bytes of unfinished input, which count against the limit of all together too.
+    held: AtomicUsize,
     queue_max: usize,
     in_all_max: usize,
+    buffered_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -36,23 +41,39 @@ pub(crate) enum Overdrawn {
 }
 
 impl Ledger {
-    /// For slots up to `slots`; a queue may hold `queue_max` bytes, all together `in_all_max`.
-    pub(crate) fn new(slots: usize, queue_max: usize, in_all_max: usize) -> Ledger {
+    /// For slots up to `slots`; a queue may hold `queue_max` bytes, all together `in_all_max`, and with unfinished input
+    /// `buffered_max`.
+    pub(crate) fn new(
+        slots: usize,
+        queue_max: usize,
+        in_all_max: usize,
+        buffered_max: usize,
+    ) -> Ledger {
         Ledger {
-            accounts: (0..slots).map(|_| Account::default()).collect(),
+            blocks: (0..slots.div_ceil(BLOCK_LEN)).map(|_| OnceLock::new()).collect(),
             in_all: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
             queue_max,
             in_all_max,
+            buffered_max,
         }
     }
 
-    fn account(&self, id: ConnId) -> Option<&Account> {
-        self.accounts.get(id.slot() as usize)
+    fn account(&self, slot: u32) -> Option<&Account> {
+        let slot = slot as usize;
+        let block = self.blocks.get(slot / BLOCK_LEN)?.get()?;
+        Some(&block[slot % BLOCK_LEN])
+    }
+
+    pub(crate) fn set_held(&self, held: usize) {
+        self.held.store(held, Ordering::Relaxed);
     }
 
     /// Opens the account of a connection that has so many bytes queued.
     pub(crate) fn open(&self, id: ConnId, queued: usize) {
-        if let Some(account) = self.account(id) {
+        if let Some(block) = self.blocks.get(id.slot() as usize / BLOCK_LEN) {
+            let accounts = || Box::new(std::array::from_fn(|_| Account::default()));
+            let account = &block.get_or_init(accounts)[id.slot() as usize % BLOCK_LEN];
             // Added, not stored: what was handed in for the slot's last owner may still be on its way.
             account.queued.fetch_add(queued as u32, Ordering::Relaxed);
             account.generation.store(id.generation(), Ordering::Relaxed);
@@ -62,14 +83,14 @@ impl Ledger {
 
     /// Nobody may add to this account any more.
     pub(crate) fn close(&self, slot: u32) {
-        if let Some(account) = self.accounts.get(slot as usize) {
+        if let Some(account) = self.account(slot) {
             account.generation.store(0, Ordering::Relaxed);
         }
     }
 
     /// Adds `len` bytes, if the limits allow it where `freed` bytes are about to go.
     pub(crate) fn reserve(&self, id: ConnId, len: usize, freed: usize) -> Result<(), Overdrawn> {
-        let account = self.account(id).ok_or(Overdrawn::Closed)?;
+        let account = self.account(id.slot()).ok_or(Overdrawn::Closed)?;
         if account.generation.load(Ordering::Relaxed) != id.generation() {
             return Err(Overdrawn::Closed);
         }
@@ -79,7 +100,8 @@ impl Ledger {
         let own = |before: u32| add(before as usize, self.queue_max).map(|after| after as u32);
         let own = account.queued.fetch_update(Ordering::Relaxed, Ordering::Relaxed, own);
         own.map_err(|_| Overdrawn::Queue)?;
-        let in_all = |before| add(before, self.in_all_max);
+        let room = self.buffered_max.saturating_sub(self.held.load(Ordering::Relaxed));
+        let in_all = |before| add(before, self.in_all_max.min(room));
         if self.in_all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, in_all).is_err() {
             account.queued.fetch_sub(len as u32, Ordering::Relaxed);
             return Err(Overdrawn::InAll);
@@ -89,7 +111,7 @@ impl Ledger {
 
     /// Takes off what has left or was dropped.
     pub(crate) fn release(&self, slot: u32, len: usize) {
-        if let Some(account) = self.accounts.get(slot as usize) {
+        if let Some(account) = self.account(slot) {
             account.queued.fetch_sub(len as u32, Ordering::Relaxed);
             self.in_all.fetch_sub(len, Ordering::Relaxed);
         }
@@ -97,8 +119,7 @@ impl Ledger {
 
     /// Bytes that wait on one connection.
     pub(crate) fn queued(&self, slot: u32) -> usize {
-        let account = self.accounts.get(slot as usize);
-        account.map_or(0, |account| account.queued.load(Ordering::Relaxed) as usize)
+        self.account(slot).map_or(0, |account| account.queued.load(Ordering::Relaxed) as usize)
     }
 
     /// Bytes that wait on all together.
@@ -106,6 +127,9 @@ impl Ledger {
         self.in_all.load(Ordering::Relaxed)
     }
 }
+
+/// Accounts that are made at once.
+const BLOCK_LEN: usize = 1_024;
 
 #[cfg(test)]
 mod tests {
@@ -117,7 +141,7 @@ mod tests {
 
     #[test]
     fn both_limits_hold_and_a_refusal_leaves_no_trace() {
-        let ledger = Ledger::new(3, 100, 150);
+        let ledger = Ledger::new(3, 100, 150, 200);
         ledger.open(id(1, 0), 10);
         ledger.open(id(1, 1), 0);
         assert_eq!(ledger.reserve(id(1, 0), 90, 0), Ok(()));
@@ -130,8 +154,17 @@ mod tests {
     }
 
     #[test]
+    fn unfinished_input_takes_room_from_all() {
+        let ledger = Ledger::new(1, 100, 100, 120);
+        ledger.open(id(1, 0), 0);
+        ledger.set_held(50);
+        assert_eq!(ledger.reserve(id(1, 0), 71, 0), Err(Overdrawn::InAll));
+        assert_eq!(ledger.reserve(id(1, 0), 70, 0), Ok(()));
+    }
+
+    #[test]
     fn a_closed_or_foreign_account_takes_nothing() {
-        let ledger = Ledger::new(2, 100, 100);
+        let ledger = Ledger::new(2, 100, 100, 100);
         ledger.open(id(7, 1), 0);
         assert_eq!(ledger.reserve(id(6, 1), 1, 0), Err(Overdrawn::Closed));
         assert_eq!(ledger.reserve(id(1, 0), 1, 0), Err(Overdrawn::Closed), "never opened");
@@ -143,7 +176,7 @@ mod tests {
 
     #[test]
     fn threads_together_never_pass_the_limit() {
-        let ledger = Ledger::new(1, 1_000, 10_000);
+        let ledger = Ledger::new(1, 1_000, 10_000, 10_000);
         ledger.open(id(1, 0), 0);
         let reserved: usize = std::thread::scope(|scope| {
             let reserve = || (0..1_000).filter(|_| ledger.reserve(id(1, 0), 3, 0).is_ok()).count();

@@ -48,7 +48,10 @@ impl Pool {
     /// What it holds is of no meaning.
     pub(crate) fn take(&mut self, capacity: usize) -> Vec<u8> {
         let capacity = capacity.next_power_of_two().max(BUFFER_LEN_MIN);
-        match self.classes[class_of(capacity)].take() {
+        let Some(class) = self.classes.get_mut(class_of(capacity)) else {
+            return Vec::with_capacity(capacity); // larger than any limit allows to be kept
+        };
+        match class.take() {
             Some(buffer) => {
                 self.bytes -= buffer.capacity();
                 buffer

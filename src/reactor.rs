@@ -49,6 +49,8 @@ pub struct Reactor<N: Net = MioNet> {
     sockets: Vec<Option<N::Stream>>,
     listeners: Listeners<N::Listener>,
     timers: Timers,
+    /// When connections that have used up their rate may go on. Apart, since there is one for nearly every message.
+    rests: Timers,
     /// First and last events that wait for room in the batch.
     announcements: VecDeque<(ConnId, What)>,
     /// Connections in [`PeerClosed`](crate::conn::Stage::PeerClosed).
@@ -132,6 +134,7 @@ impl<N: Net> Reactor<N> {
             sockets: Vec::new(),
             listeners: Listeners::default(),
             timers: Timers::new(now),
+            rests: Timers::new(now),
             announcements: VecDeque::new(),
             half_closed: Vec::new(),
             reap: Vec::new(),
@@ -183,6 +186,7 @@ impl<N: Net> Reactor<N> {
             Wait::Event(timeout) => self.service_until_event(timeout)?,
             Wait::Until(deadline) => self.service_until(deadline)?,
         }
+        self.outlet.set_held(self.inlet.held());
         let report = self.report(carried_over);
         Ok(Tick {
             report,
@@ -211,7 +215,8 @@ impl<N: Net> Reactor<N> {
             if self.now >= deadline {
                 return Ok(());
             }
-            self.net.sleep(deadline.min(self.now + self.limits.pace));
+            let next = self.now.checked_add(self.limits.pace);
+            self.net.sleep(next.map_or(deadline, |next| next.min(deadline)));
             self.lap(Phase::Wait);
         }
     }
@@ -234,14 +239,15 @@ impl<N: Net> Reactor<N> {
             self.was_called = true;
             self.carry_out_requests();
         }
+        self.retry_sends();
         self.flush_dirty();
         self.lap(Phase::Send);
         self.accept();
-        self.announce();
+        self.announce(self.announce_share());
         self.lap(Phase::Admit);
         self.read();
         self.expire();
-        self.announce();
+        self.announce(usize::MAX);
         self.lap(Phase::Read);
         Ok(())
     }
@@ -264,12 +270,13 @@ impl<N: Net> Reactor<N> {
     /// When something is to be done that no report of the poller will call for.
     fn next_timer(&self) -> Option<Instant> {
         let accept = self.listeners.next(self.now, self.has_accept_room());
-        [self.timers.next(), self.resend_at, accept].into_iter().flatten().min()
+        [self.timers.next(), self.rests.next(), self.resend_at, accept].into_iter().flatten().min()
     }
 
     fn set_now(&mut self, now: Instant) {
         self.now = now;
         self.timers.set_now(now);
+        self.rests.set_now(now);
     }
 
     /// Ends a phase, if somebody wants to know how long it took.
@@ -338,13 +345,28 @@ impl<N: Net> Reactor<N> {
         }
     }
 
-    /// Puts first and last events into the batch, as far as the budget reaches.
-    fn announce(&mut self) {
-        while self.inlet.batch.remaining() < self.limits.event_budget {
+    /// How many first and last events may be told before anybody is read: a storm of newcomers leaves every other place in
+    /// the batch to those who play.
+    fn announce_share(&self) -> usize {
+        match self.inlet.ready_len() {
+            0 => usize::MAX,
+            _ => (self.limits.event_budget + self.counts.ticks as usize % 2) / 2,
+        }
+    }
+
+    /// Puts first and last events into the batch, at most so many and as far as the budget reaches.
+    fn announce(&mut self, most: usize) {
+        for _ in 0..most {
+            if self.inlet.batch.remaining() >= self.limits.event_budget {
+                return;
+            }
             let Some((id, what)) = self.announcements.pop_front() else {
                 return;
             };
-            self.inlet.batch.push(id, what);
+            match what {
+                What::Connected => self.inlet.introduce(id),
+                _ => drop(self.inlet.batch.push(id, what)),
+            }
         }
     }
 
@@ -415,7 +437,9 @@ impl<N: Net> Reactor<N> {
     /// When [`tick`](Self::tick) should be called although nothing arrives, for a foreign loop that waits for the reactor's
     /// descriptor: at once if the answer is not in the future; `None` if only an arrival gives it something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
-        match self.is_busy() {
+        let is_owed =
+            |id: &ConnId| self.slots.find(*id).is_some_and(|slot| self.inlet.is_fetched(slot));
+        match self.is_busy() || !self.reap.is_empty() || self.half_closed.iter().any(is_owed) {
             true => Some(self.now),
             false => self.next_timer(),
         }

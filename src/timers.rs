@@ -40,14 +40,14 @@ impl Moment {
         (self.since(other) as i32) < 0
     }
 
-    /// Milliseconds since `earlier`.
-    pub(crate) fn since(self, earlier: Moment) -> u32 {
-        self.0.get().wrapping_sub(earlier.0.get())
-    }
-
     /// The earlier of two.
     pub(crate) fn min(self, other: Moment) -> Moment {
         if other.is_before(self) { other } else { self }
+    }
+
+    /// Milliseconds since `earlier`.
+    pub(crate) fn since(self, earlier: Moment) -> u32 {
+        self.0.get().wrapping_sub(earlier.0.get())
     }
 }
 
@@ -59,12 +59,22 @@ impl Span {
     }
 }
 
+/// The earliest of some deadlines.
+pub(crate) fn earliest<T, const N: usize>(
+    deadlines: [Option<(Moment, T)>; N],
+) -> Option<(Moment, T)> {
+    let earlier = |first: (Moment, T), next: (Moment, T)| {
+        if next.0.is_before(first.0) { next } else { first }
+    };
+    deadlines.into_iter().flatten().reduce(earlier)
+}
+
 /// Deadlines of connections, the earliest first.
 ///
-/// A connection stands in here once or not at all, at its earliest deadline or before: when it comes up, its
-/// reader looks what is really due and puts it back. So a deadline that moves with every message costs
-/// nothing, and a tick in which nothing is due looks at one entry, however many connections there are. An entry
-/// that an earlier one has made obsolete is dropped by its reader too.
+/// A connection stands in here at its earliest deadline or before: when it comes up, its reader looks what is really
+/// due and puts it back. So a deadline that moves with every message costs nothing, and a tick in which nothing is
+/// due looks at one entry, however many connections there are. An entry that an earlier one has made obsolete is dropped, or
+/// used again, by its reader too.
 #[derive(Debug)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(u64, ConnId)>>,
@@ -154,7 +164,7 @@ mod tests {
         assert_eq!(after, Moment::at(4));
         assert!(before.is_before(after) && !after.is_before(before) && !before.is_before(before));
         assert_eq!(after.since(before), 10);
-        assert_eq!(after.min(before), before);
+        assert_eq!(earliest([Some((after, 1)), None, Some((before, 2))]), Some((before, 2)));
         // As in a server that has been up for 49 days.
         let start = Instant::now();
         let mut timers = Timers::new(start);

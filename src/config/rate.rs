@@ -3,7 +3,8 @@
 use crate::error::Error;
 
 /// A rate with a burst: a token bucket. So many tokens come per second, up to the size of the burst, and each message, or
-/// each byte, takes one.
+/// each byte, takes one. The burst has to cover what a tick may bring, or a server of 60 ticks a second allows 60 bursts a
+/// second and no more.
 ///
 /// ```
 /// use tickwire::{Builder, Rate, RatePolicy};

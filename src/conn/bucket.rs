@@ -8,8 +8,6 @@ use crate::timers::{Moment, Span};
 pub(crate) struct Throttle {
     messages: Bucket,
     bytes: Bucket,
-    /// It is not read before this moment.
-    pub(crate) until: Option<Moment>,
 }
 
 /// Invariant: `level ≤ burst`, counted in thousandths of a token, of which `per_second` come each
@@ -30,7 +28,7 @@ impl Throttle {
         let is_limited = limits.message_rate.is_some() || limits.byte_rate.is_some();
         is_limited.then(|| {
             let (messages, bytes) = (bucket(limits.message_rate), bucket(limits.byte_rate));
-            Throttle { messages, bytes, until: None }
+            Throttle { messages, bytes }
         })
     }
 
@@ -46,11 +44,12 @@ impl Throttle {
         self.bytes.take(limits.byte_rate, bytes) && within
     }
 
-    /// Lets the connection rest until it may bring a message and a good piece of a receive.
-    pub(crate) fn rest(&mut self, limits: &Limits) {
-        let messages = self.messages.ready(limits.message_rate, 1);
-        let bytes = self.bytes.ready(limits.byte_rate, PIECE_LEN);
-        self.until = Some(if messages.is_before(bytes) { bytes } else { messages });
+    /// Until when the connection has to rest to be allowed a message and a good piece of a receive.
+    pub(crate) fn rest(&self, limits: &Limits) -> Option<Moment> {
+        let messages = limits.message_rate.map(|rate| self.messages.ready(rate, 1));
+        let bytes = limits.byte_rate.map(|rate| self.bytes.ready(rate, PIECE_LEN));
+        let later = |one: Moment, other| if one.is_before(other) { other } else { one };
+        messages.into_iter().chain(bytes).reduce(later)
     }
 }
 
@@ -73,10 +72,7 @@ impl Bucket {
     }
 
     /// When there will be so many tokens, or a full bucket.
-    fn ready(&self, rate: Option<Rate>, wanted: u32) -> Moment {
-        let Some(rate) = rate else {
-            return self.filled;
-        };
+    fn ready(&self, rate: Rate, wanted: u32) -> Moment {
         let wanted = u64::from(wanted.min(rate.burst)) * TOKEN;
         let missing = wanted.saturating_sub(self.level);
         let millis = missing.div_ceil(u64::from(rate.per_second));
@@ -113,8 +109,7 @@ mod tests {
         assert_eq!(throttle.allowance(&limits, now), (5, usize::MAX));
         assert!(throttle.take(&limits, 5, 9_999));
         assert_eq!(throttle.allowance(&limits, now).0, 0);
-        throttle.rest(&limits);
-        assert_eq!(throttle.until, Some(now.after(ms(100))));
+        assert_eq!(throttle.rest(&limits), Some(now.after(ms(100))));
         now = now.after(ms(99));
         assert_eq!(throttle.allowance(&limits, now).0, 0);
         now = now.after(ms(1));
@@ -131,8 +126,7 @@ mod tests {
         let mut throttle = Throttle::new(&limits, now).expect("a rate is set");
         assert_eq!(throttle.allowance(&limits, now).1, 10);
         throttle.take(&limits, 1, 10);
-        throttle.rest(&limits);
-        assert_eq!(throttle.until, Some(now.after(ms(100))));
+        assert_eq!(throttle.rest(&limits), Some(now.after(ms(100))));
     }
 
     #[test]

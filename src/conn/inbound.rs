@@ -14,7 +14,7 @@ use crate::io::{Received, is_shortage};
 use crate::pool::Pool;
 use crate::ring::Ring;
 use crate::slots::put;
-use crate::timers::Moment;
+use crate::timers::{Moment, earliest};
 
 /// What one connection has received and not yet handed out.
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ pub(crate) struct Inbound {
     backlog: bool,
     /// It stands in the ready queue.
     queued: bool,
+    /// Its first event is in a batch. Before, it is not read.
+    is_known: bool,
     /// It has brought a whole message.
     has_spoken: bool,
     intake: Intake,
@@ -116,14 +118,6 @@ struct Quota {
     bytes: usize,
 }
 
-/// What a deadline of a receiving half means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadDue {
-    /// It may go on.
-    Resume,
-    End(DisconnectReason),
-}
-
 /// How a connection's turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turned {
@@ -131,8 +125,8 @@ pub(crate) enum Turned {
     Idle,
     /// There may be more; it has had its turn.
     Again,
-    /// There may be more, but it has used up its rate: its deadline says when to go on.
-    Throttled,
+    /// There may be more, but it has used up its rate until this moment.
+    Throttled(Moment),
     /// There may be more, but the arena is full: nobody else's turn can bring anything either.
     ArenaFull,
     /// The peer's FIN; all before it is in the batch.
@@ -178,6 +172,20 @@ impl Inlet {
     /// What the events of a batch borrow.
     pub(crate) fn lend(&mut self) -> (&mut Batch, &Arena, &[Inbound]) {
         (&mut self.batch, &self.arena, &self.conns)
+    }
+
+    /// Puts a connection's first event into the batch; from then on it may be read. It counts as a message that the game
+    /// may want to answer.
+    pub(crate) fn introduce(&mut self, id: ConnId) {
+        let conn = &mut self.conns[id.slot() as usize];
+        conn.last = 1 + self.batch.push(id, What::Connected);
+        conn.is_known = true;
+        self.resume(id.slot());
+    }
+
+    /// Whether the game has been told, or is about to be, that the connection exists.
+    pub(crate) fn is_known(&self, slot: u32) -> bool {
+        self.conns[slot as usize].is_known
     }
 
     // Between batches.
@@ -243,27 +251,23 @@ impl Inlet {
     /// Whether a connection has a deadline that it did not have when it was accepted.
     pub(crate) fn has_deadline(&self, slot: u32) -> bool {
         let conn = &self.conns[slot as usize];
-        conn.has_partial() || self.rest_until(slot).is_some()
+        conn.has_partial()
     }
 
-    /// What is due next, and when.
-    pub(crate) fn deadline(&self, slot: u32, timeouts: &Timeouts) -> Option<(Moment, ReadDue)> {
+    /// When the peer should have brought what, and else ends for which reason: the earliest.
+    pub(crate) fn deadline(
+        &self,
+        slot: u32,
+        timeouts: &Timeouts,
+    ) -> Option<(Moment, DisconnectReason)> {
         let conn = &self.conns[slot as usize];
-        if conn.intake.end.is_some() {
-            return None;
-        }
-        let rest = self.rest_until(slot);
-        let idle = timeouts.idle.map(|span| conn.heard.after(span));
-        let frame = timeouts.frame.filter(|_| conn.has_partial());
-        let frame = frame.map(|span| conn.frame_begun.after(span));
-        [
-            rest.map(|at| (at, ReadDue::Resume)),
-            frame.map(|at| (at, ReadDue::End(DisconnectReason::FrameDeadline))),
-            idle.map(|at| (at, ReadDue::End(DisconnectReason::Idle))),
-        ]
-        .into_iter()
-        .flatten()
-        .reduce(|first, next| if next.0.is_before(first.0) { next } else { first })
+        let is_open = conn.intake.end.is_none();
+        let idle = timeouts.idle.filter(|_| is_open);
+        let idle = idle.map(|span| (conn.heard.after(span), DisconnectReason::Idle));
+        let frame = timeouts.frame.filter(|_| is_open && conn.has_partial());
+        let frame =
+            frame.map(|span| (conn.frame_begun.after(span), DisconnectReason::FrameDeadline));
+        earliest([frame, idle])
     }
 
     /// Whether it is ours that nothing has come: there may be something, and we have not read it.
@@ -281,19 +285,6 @@ impl Inlet {
     /// Whether a connection has brought a whole message.
     pub(crate) fn has_spoken(&self, slot: u32) -> bool {
         self.conns[slot as usize].has_spoken
-    }
-
-    /// Ends a connection's rest.
-    pub(crate) fn end_rest(&mut self, slot: u32) {
-        if let Some(throttle) = self.throttles.get_mut(slot as usize) {
-            throttle.until = None;
-        }
-        self.resume(slot);
-    }
-
-    /// Until when a connection rests, having used up its rate.
-    fn rest_until(&self, slot: u32) -> Option<Moment> {
-        self.throttles.get(slot as usize)?.until
     }
 
     /// What a connection has brought, if that is counted.
@@ -366,8 +357,8 @@ impl Inlet {
         if quota.frames == 0 || conn.lent > 0 {
             return Turned::Again;
         }
-        if limits.rate_policy == RatePolicy::Pause && !self.keep_pace(&mut quota, visit) {
-            return Turned::Throttled;
+        if let Some(until) = self.keep_pace(&mut quota, visit) {
+            return Turned::Throttled(until);
         }
         let conn = &self.conns[visit.id.slot() as usize];
         let before = conn.intake.turn;
@@ -379,22 +370,19 @@ impl Inlet {
         self.account(visit, before, turned)
     }
 
-    /// Cuts the quota to what the connection's rates allow now. Returns whether that is anything.
-    fn keep_pace(&mut self, quota: &mut Quota, visit: &Visit<'_>) -> bool {
+    /// Cuts the quota to what the connection's rates allow now. If that is nothing, until when.
+    fn keep_pace(&mut self, quota: &mut Quota, visit: &Visit<'_>) -> Option<Moment> {
         let slot = visit.id.slot() as usize;
-        let Some(throttle) = self.throttles.get_mut(slot) else {
-            return true;
-        };
+        let throttle = self.throttles.get_mut(slot)?;
+        if visit.limits.rate_policy != RatePolicy::Pause {
+            return None;
+        }
         let (frames, bytes) = throttle.allowance(visit.limits, visit.now);
         quota.frames = quota.frames.min(frames);
         quota.bytes = quota.bytes.min(bytes);
         // What has been received already is paid for.
         let is_enough = frames > 0 && (bytes > 0 || self.conns[slot].backlog);
-        throttle.until = None;
-        if !is_enough {
-            throttle.rest(visit.limits);
-        }
-        is_enough
+        if is_enough { None } else { throttle.rest(visit.limits) }
     }
 
     /// Notes what a turn has brought, and whether that was within the connection's rates.
@@ -415,6 +403,7 @@ impl Inlet {
         let Some(throttle) = self.throttles.get_mut(visit.id.slot() as usize) else {
             return turned;
         };
+        throttle.allowance(visit.limits, visit.now); // what has come since, whatever the policy
         let is_within = throttle.take(visit.limits, frames, bytes);
         let ends = !is_within && visit.limits.rate_policy == RatePolicy::Disconnect;
         if ends && !matches!(turned, Turned::Bad(_)) {

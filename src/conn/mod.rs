@@ -47,6 +47,8 @@ pub(crate) struct Card {
     pub(crate) deadline: Option<Moment>,
     /// When the timers come back to this connection: at its earliest deadline or before.
     pub(crate) scheduled: Option<Moment>,
+    /// A later entry in the timers, which an earlier one has made obsolete.
+    pub(crate) parked: Option<Moment>,
 }
 
 /// Where in its life a connection is.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::queue::{Queue, SLICES_MAX, Spares};
-use super::writer::{FrameWriter, LenHint};
+use super::writer::FrameWriter;
 use crate::config::{Limits, SendPolicy};
 use crate::error::{DisconnectReason, SendError};
 use crate::frame::{FramerId, HEADER_LEN};
@@ -15,7 +15,7 @@ use crate::io::is_shortage;
 use crate::ledger::{Ledger, Overdrawn};
 use crate::pool::Pool;
 use crate::slots::put;
-use crate::timers::Moment;
+use crate::timers::{Moment, earliest};
 
 /// What one connection has to send.
 #[derive(Debug)]
@@ -89,6 +89,8 @@ pub(crate) enum Request {
     Resume,
     /// A send queue has risen above a mark or a limit: to be seen to.
     Risen,
+    /// A send queue has been shortened.
+    Fallen,
 }
 
 /// What a connection has sent.
@@ -154,11 +156,12 @@ pub(crate) struct Outlet {
     conns: Vec<Outbound>,
     /// Who has something to send and may try.
     dirty: Vec<u32>,
+    /// Empty; the list of the next flush, so that neither is allocated again and again.
+    undirty: Vec<u32>,
     spares: Spares,
     books: Books,
     /// What each connection has sent; empty where nobody wants to know.
     stats: Vec<OutStats>,
-    encode_len: LenHint,
     /// Bytes of the header of the last encoded message.
     header_len: usize,
     pub(crate) messages_sent: u64,
@@ -229,7 +232,10 @@ impl Outlet {
 
     /// Takes no further messages.
     pub(crate) fn shut(&mut self, slot: u32) {
-        self.conns[slot as usize].gate = Gate::Shut;
+        let gate = &mut self.conns[slot as usize].gate;
+        if *gate == Gate::Open {
+            *gate = Gate::Shut; // a failure stays: it is the reason
+        }
         if let Some(ledger) = &self.books.ledger {
             ledger.close(slot);
         }
@@ -267,12 +273,21 @@ impl Outlet {
         self.books.in_all()
     }
 
+    /// Notes how much unfinished input there is.
+    pub(crate) fn set_held(&mut self, held: usize) {
+        self.books.held = held;
+        if let Some(ledger) = &self.books.ledger {
+            ledger.set_held(held);
+        }
+    }
+
     /// From now on other threads may add to the queues, as far as the ledger allows.
     pub(crate) fn keep_ledger(&mut self, ledger: Arc<Ledger>, live: impl Iterator<Item = ConnId>) {
         for id in live {
             let conn = &self.conns[id.slot() as usize];
-            if conn.gate == Gate::Open {
-                ledger.open(id, conn.queue.len());
+            ledger.open(id, conn.queue.len());
+            if conn.gate != Gate::Open {
+                ledger.close(id.slot()); // what is queued counts until it has left
             }
         }
         self.books.ledger = Some(ledger);
@@ -394,6 +409,10 @@ impl Outlet {
         frame.extend_from_slice(envelope.trailer());
         conn.queue.push_latest(kind, frame, &mut self.spares);
         self.sent(id, limits);
+        let conn = &self.conns[id.slot() as usize];
+        if superseded.is_some() && (conn.level != Level::Low || conn.soft != SoftLimit::Within) {
+            self.requests.push((id, Request::Fallen));
+        }
         Ok(())
     }
 
@@ -408,7 +427,7 @@ impl Outlet {
         conn.admit_any().map_err(Err)?;
         let framer = limits.framers.get(conn.framer);
         let header_len = framer.header_len(self.header_len);
-        conn.queue.reserve_appendable(header_len + self.encode_len.get(), &mut self.pool);
+        conn.queue.reserve_appendable(header_len + ENCODED_LEN_MIN, conn.usual, &mut self.pool);
         let buffer = conn.queue.ring.appendable();
         let start = buffer.len();
         match header_len {
@@ -425,7 +444,6 @@ impl Outlet {
         });
         match completed {
             Ok(()) => {
-                self.encode_len.note(payload_len);
                 self.sent(id, limits);
                 Ok(())
             }
@@ -575,10 +593,7 @@ impl Outlet {
             };
             (conn.soft_since.after(soft.span), due)
         });
-        match (stall, soft) {
-            (Some(stall), Some(soft)) => Some(if soft.0.is_before(stall.0) { soft } else { stall }),
-            (stall, soft) => stall.or(soft),
-        }
+        earliest([stall, soft])
     }
 
     /// Takes no further messages until the queue is within its soft limit.
@@ -590,14 +605,14 @@ impl Outlet {
 
     /// Whom the flush has to serve; to be given back empty with [`done_flushing`](Self::done_flushing).
     pub(crate) fn begin_flush(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.dirty)
+        let empty = std::mem::take(&mut self.undirty);
+        std::mem::replace(&mut self.dirty, empty)
     }
 
-    /// Gives the list back, so that it need not be allocated again. Who became dirty meanwhile stays.
+    /// Gives the list back. Who became dirty meanwhile stays so.
     pub(crate) fn done_flushing(&mut self, mut list: Vec<u32>) {
         list.clear();
-        list.append(&mut self.dirty);
-        self.dirty = list;
+        self.undirty = list;
     }
 
     /// Whether a connection of the list is still dirty, which it is no longer afterwards.
@@ -680,7 +695,6 @@ impl Outlet {
     pub(crate) fn trim(&mut self) {
         self.pool.trim();
         self.spares.trim().for_each(drop);
-        self.encode_len.age();
     }
 
     #[inline]
@@ -697,6 +711,8 @@ impl Outlet {
 struct Books {
     /// Bytes in the queues.
     queued: usize,
+    /// Bytes of unfinished input, as of the last tick: they count against the same limit.
+    held: usize,
     /// The same and what other threads have handed in, once they may.
     ledger: Option<Arc<Ledger>>,
 }
@@ -716,7 +732,9 @@ impl Books {
             ledger.reserve(id, len, freed)?;
         } else if queue.len() - freed + len > limits.send_queue_max {
             return Err(Refusal::QueueFull);
-        } else if self.queued - freed + len > limits.buffered_max {
+        } else if self.queued - freed + len
+            > limits.queued_max().min(limits.buffered_max.saturating_sub(self.held))
+        {
             return Err(Refusal::MemoryFull);
         }
         self.queued += len;
@@ -780,3 +798,6 @@ impl Outbound {
         }
     }
 }
+
+/// What an encoder finds room for at least; the buffer grows as it writes.
+const ENCODED_LEN_MIN: usize = 100;

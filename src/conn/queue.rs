@@ -95,9 +95,10 @@ impl Queue {
 
     /// Room for `len` further bytes behind the live ones, in one piece.
     #[inline]
-    pub(crate) fn reserve_appendable(&mut self, len: usize, pool: &mut Pool) {
+    pub(crate) fn reserve_appendable(&mut self, len: usize, usual: u8, pool: &mut Pool) {
         if self.ring.wraps() || self.ring.capacity() - self.ring.contiguous_end() < len {
-            self.move_to(pool.take(self.ring.len() + len), pool);
+            let usual = if self.ring.capacity() == 0 { 1 << usual } else { 0 };
+            self.move_to(pool.take((self.ring.len() + len).max(usual)), pool);
         }
     }
 
@@ -150,6 +151,9 @@ impl Queue {
             pieces.push_range(first, wrapped, from, from + piece.after);
             pieces.push(piece.content.bytes());
             from += piece.after;
+            if pieces.count == SLICES_MAX {
+                return (pieces.count, pieces.bytes); // the rest has to wait for the next send
+            }
         }
         pieces.push_range(first, wrapped, from, self.ring.len());
         (pieces.count, pieces.bytes)

@@ -5,9 +5,6 @@ use std::ops::{Deref, DerefMut};
 
 use bytes::BufMut;
 
-use crate::frame::HEADER_LEN;
-use crate::pool::BUFFER_LEN_MIN;
-
 /// Encodes one message in place: what is written is appended to the payload.
 ///
 /// Everything of [`bytes::BufMut`] works on it by itself (`w.put_u32(7)`, `w.put_slice(b"…")`) and
@@ -57,44 +54,5 @@ impl io::Write for FrameWriter<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// How long encoded messages get lately, so that a warm encoder finds its room at once. The largest
-/// of this period and the last.
-#[derive(Debug, Default)]
-pub(crate) struct LenHint {
-    now: usize,
-    before: usize,
-}
-
-impl LenHint {
-    pub(crate) fn get(&self) -> usize {
-        self.now.max(self.before).max(BUFFER_LEN_MIN - HEADER_LEN)
-    }
-
-    pub(crate) fn note(&mut self, len: usize) {
-        self.now = self.now.max(len);
-    }
-
-    pub(crate) fn age(&mut self) {
-        self.before = std::mem::take(&mut self.now);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hint_lasts_one_to_two_periods() {
-        let mut hint = LenHint::default();
-        let least = hint.get();
-        hint.note(5_000);
-        hint.note(70);
-        hint.age();
-        assert_eq!(hint.get(), 5_000);
-        hint.age();
-        assert_eq!(hint.get(), least);
     }
 }

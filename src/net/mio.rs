@@ -32,11 +32,10 @@ pub struct MioNet {
 #[derive(Debug)]
 pub struct MioListener {
     kind: Listening,
+    /// The file of a local socket, by device and inode, so that no other is taken for it when the listener ends.
+    #[cfg(unix)]
+    file: Option<(u64, u64)>,
     /// What the system does not hand down from the listener.
-    #[cfg_attr(
-        any(target_os = "linux", target_os = "android"),
-        expect(dead_code, reason = "it hands down all")
-    )]
     socket: SocketOptions,
 }
 
@@ -81,7 +80,7 @@ impl MioNet {
         let socket = self.socket.clone();
         options::prepare(&SockRef::from(&listener), &socket, listener.local_addr()?.is_ipv6())?;
         let kind = Listening::Tcp(TcpListener::from_std(listener));
-        self.watch_listener(MioListener { kind, socket }, index)
+        self.watch_listener(MioListener::new(kind, socket), index)
     }
 
     fn listen_tcp(&mut self, addr: SocketAddr, options: &ListenOptions) -> io::Result<TcpListener> {
@@ -144,6 +143,20 @@ impl std::os::fd::AsRawFd for MioNet {
 }
 
 impl MioListener {
+    fn new(kind: Listening, socket: SocketOptions) -> MioListener {
+        MioListener {
+            #[cfg(unix)]
+            file: match &kind {
+                Listening::Unix(listener) => {
+                    listener.local_addr().ok().and_then(|addr| identity(addr.as_pathname()?))
+                }
+                Listening::Tcp(_) => None,
+            },
+            kind,
+            socket,
+        }
+    }
+
     fn watched(&mut self) -> &mut dyn Watched {
         match &mut self.kind {
             Listening::Tcp(listener) => listener,
@@ -232,7 +245,7 @@ impl Net for MioNet {
             Addr::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
         let socket = options.socket.as_ref().unwrap_or(&self.socket).clone();
-        self.watch_listener(MioListener { kind, socket }, index)
+        self.watch_listener(MioListener::new(kind, socket), index)
     }
 
     fn local_addr(&self, listener: &MioListener) -> io::Result<Addr> {
@@ -246,10 +259,11 @@ impl Net for MioNet {
     fn unlisten(&mut self, mut listener: MioListener) {
         let _ = self.poll.registry().deregister(listener.watched());
         #[cfg(unix)]
-        if let Listening::Unix(listener) = &listener.kind {
-            if let Some(path) =
-                listener.local_addr().ok().as_ref().and_then(|addr| addr.as_pathname())
-            {
+        if let Listening::Unix(socket) = &listener.kind {
+            let addr = socket.local_addr().ok();
+            let path = addr.as_ref().and_then(|addr| addr.as_pathname());
+            // A successor may have put its own file there.
+            if let Some(path) = path.filter(|path| identity(path) == listener.file) {
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -270,6 +284,8 @@ impl Net for MioNet {
             #[cfg(unix)]
             Listening::Unix(unix) => {
                 let (stream, peer) = unix.accept()?;
+                // Not handed down, on any system.
+                let _ = options::prepare_buffers(&SockRef::from(&stream), &listener.socket);
                 Ok((MioStream { kind: Streaming::Unix(stream) }, unix_addr(&peer)))
             }
         }
@@ -290,7 +306,12 @@ impl Net for MioNet {
         let kind = match addr {
             Addr::Ip(addr) => Streaming::Tcp(self.connect_tcp(*addr, options)?),
             #[cfg(unix)]
-            Addr::Unix(path) => Streaming::Unix(UnixStream::connect(path)?),
+            Addr::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                let socket = options.socket.as_ref().unwrap_or(&self.socket);
+                options::prepare_buffers(&SockRef::from(&stream), socket)?;
+                Streaming::Unix(stream)
+            }
             #[cfg(not(unix))]
             Addr::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
@@ -375,11 +396,24 @@ fn is_under_way(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(EINPROGRESS)
 }
 
-/// Whether a socket's file is there and nobody listens on it any more.
+/// Whether a socket's file is there and nobody listens on it any more. A file that is no socket is somebody's; and a server
+/// whose backlog is full is alive, so the probe must not wait for it.
 #[cfg(unix)]
 fn is_deserted(path: &std::path::Path) -> bool {
-    let refused = std::os::unix::net::UnixStream::connect(path).map_err(|error| error.kind());
-    refused.is_err_and(|kind| kind == io::ErrorKind::ConnectionRefused)
+    use std::os::unix::fs::FileTypeExt;
+
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let refused = UnixStream::connect(path).map_err(|error| error.kind());
+    is_socket && refused.is_err_and(|kind| kind == io::ErrorKind::ConnectionRefused)
+}
+
+/// Which file a path leads to: device and inode.
+#[cfg(unix)]
+fn identity(path: &std::path::Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+
+    let file = std::fs::symlink_metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
 }
 
 #[cfg(unix)]

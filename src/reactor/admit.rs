@@ -231,7 +231,8 @@ impl<N: Net> Reactor<N> {
         let timeout = options.timeout.map(Span::new).or(self.limits.timeouts.connect);
         let deadline = timeout.map(|span| self.timers.begin().after(span));
         let stage = Stage::Connecting;
-        let card = Card { peer, listener: None, framer, stage, deadline, scheduled: None };
+        let card =
+            Card { peer, listener: None, framer, stage, deadline, scheduled: None, parked: None };
         match connecting {
             Ok(socket) => Ok(self.open(card, Some(socket))),
             Err(error) => {
@@ -342,7 +343,10 @@ impl<N: Net> Reactor<N> {
         let first_frame = self.limits.timeouts.first_frame;
         let deadline = first_frame.map(|span| self.timers.begin().after(span));
         let (listener, stage) = (Some(listener), Stage::Open);
-        self.welcome(socket, Card { peer, listener, framer, stage, deadline, scheduled: None });
+        self.welcome(
+            socket,
+            Card { peer, listener, framer, stage, deadline, scheduled: None, parked: None },
+        );
     }
 
     fn welcome(&mut self, mut socket: N::Stream, card: Card) {
@@ -372,6 +376,9 @@ impl Reactor<MioNet> {
     ///
     /// [`Error::Listen`] if the system refuses to watch it.
     pub fn listen_std(&mut self, listener: std::net::TcpListener) -> Result<ListenerId, Error> {
+        if self.is_shut {
+            return Err(Error::Shutdown);
+        }
         let framer = self.limits.framer(None, None)?;
         let unspecified = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
         let addr = Addr::Ip(listener.local_addr().unwrap_or(unspecified));

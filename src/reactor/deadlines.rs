@@ -1,12 +1,11 @@
 //! What happens when time is up.
 
 use super::Reactor;
-use crate::conn::inbound::ReadDue;
 use crate::conn::outbound::SendDue;
 use crate::conn::{Stage, Step};
 use crate::error::{ConnectFailure, DisconnectReason};
 use crate::net::Net;
-use crate::timers::Moment;
+use crate::timers::{Moment, earliest};
 
 /// What a deadline of a connection means.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +18,8 @@ enum Due {
     Failed,
     /// No whole message has come.
     FirstFrame,
-    Read(ReadDue),
+    /// The peer has not brought what it should have.
+    Read(DisconnectReason),
     Send(SendDue),
 }
 
@@ -27,16 +27,22 @@ impl<N: Net> Reactor<N> {
     /// Acts on deadlines that have passed. Sockets are read before this, so that after a pause of the whole process
     /// nobody is found late who was not.
     pub(super) fn expire(&mut self) {
-        self.retry_sends();
+        while let Some((_, id)) = self.rests.pop() {
+            if let Some(slot) = self.slots.find(id) {
+                self.inlet.resume(slot);
+            }
+        }
         while let Some((at, id)) = self.timers.pop() {
             let Some(slot) = self.slots.find(id) else {
                 continue; // the connection is long gone
             };
-            if self.slots.get(slot).scheduled != Some(at) {
-                continue; // an earlier entry has taken the place of this one
+            let card = self.slots.get_mut(slot);
+            if card.scheduled == Some(at) {
+                card.scheduled = None;
+                self.check_deadlines(slot);
+            } else if card.parked == Some(at) {
+                card.parked = None;
             }
-            self.slots.get_mut(slot).scheduled = None;
-            self.check_deadlines(slot);
         }
     }
 
@@ -45,9 +51,16 @@ impl<N: Net> Reactor<N> {
         if let Some((at, _)) = self.deadline(slot) {
             let id = self.slots.id(slot);
             let card = self.slots.get_mut(slot);
-            if card.scheduled.is_none_or(|scheduled| at.is_before(scheduled)) {
-                card.scheduled = Some(at);
-                self.timers.set(at, id);
+            match (card.scheduled, card.parked) {
+                (Some(scheduled), _) if !at.is_before(scheduled) => {}
+                // An entry that an earlier one had made obsolete comes up in time.
+                (None, Some(parked)) if !at.is_before(parked) => {
+                    (card.scheduled, card.parked) = (Some(parked), None);
+                }
+                (scheduled, parked) => {
+                    (card.scheduled, card.parked) = (Some(at), scheduled.or(parked));
+                    self.timers.set(at, id);
+                }
             }
         }
     }
@@ -73,10 +86,9 @@ impl<N: Net> Reactor<N> {
                 let span = self.limits.timeouts.first_frame;
                 self.slots.get_mut(slot).deadline = span.map(|span| now.after(span));
             }
-            Due::Read(ReadDue::End(_)) if is_ours => self.inlet.excuse(slot, now),
+            Due::Read(_) if is_ours => self.inlet.excuse(slot, self.timers.begin()),
             Due::FirstFrame => self.step(slot, Step::End(DisconnectReason::FirstFrame)),
-            Due::Read(ReadDue::Resume) => self.inlet.end_rest(slot),
-            Due::Read(ReadDue::End(reason)) | Due::Send(SendDue::End(reason)) => {
+            Due::Read(reason) | Due::Send(SendDue::End(reason)) => {
                 self.step(slot, Step::End(reason));
             }
             Due::Send(SendDue::Choke) => self.outlet.choke(slot),
@@ -91,7 +103,7 @@ impl<N: Net> Reactor<N> {
         let read = || self.inlet.deadline(slot, timeouts).map(|(at, due)| (at, Due::Read(due)));
         let send =
             || self.outlet.deadline(slot, &self.limits).map(|(at, due)| (at, Due::Send(due)));
-        let candidates = match card.stage {
+        earliest(match card.stage {
             Stage::Connecting => [of_stage(Due::Connect), None, None],
             Stage::Open if self.outlet.failure(slot).is_some() => {
                 [of_stage(Due::Failed), None, None]
@@ -102,11 +114,7 @@ impl<N: Net> Reactor<N> {
             Stage::Flushing { .. } => [of_stage(Due::Close), None, send()],
             Stage::Lingering { .. } => [of_stage(Due::Close), None, None],
             Stage::Ended(_) => [None, None, None],
-        };
-        let earlier = |first: (Moment, Due), next: (Moment, Due)| {
-            if next.0.is_before(first.0) { next } else { first }
-        };
-        candidates.into_iter().flatten().reduce(earlier)
+        })
     }
 
     /// The end of a connection that can send no more.

@@ -9,7 +9,7 @@ use crate::batch::What;
 use crate::conn::{Ending, Stage, Step};
 use crate::error::DisconnectReason;
 use crate::net::Net;
-use crate::timers::{Moment, Span};
+use crate::timers::Span;
 
 impl<N: Net> Reactor<N> {
     /// Takes a connection one step on in its life, and does what the new stage calls for.
@@ -25,7 +25,9 @@ impl<N: Net> Reactor<N> {
             Stage::Connecting => unreachable!("a connection begins there"),
             Stage::Open => {
                 self.slots.get_mut(slot).deadline = None;
+                self.inlet.excuse(slot, self.timers.begin()); // connecting was no silence
                 self.outlet.set_writable(slot);
+                self.arm(slot);
             }
             Stage::PeerClosed { .. } if self.inlet.is_fetched(slot) => {
                 self.step(slot, Step::LastFetched);
@@ -33,7 +35,10 @@ impl<N: Net> Reactor<N> {
             Stage::PeerClosed { .. } => self.half_closed.push(self.slots.id(slot)),
             Stage::Flushing { .. } => self.begin_flushing(slot, before),
             Stage::Lingering { .. } => self.begin_lingering(slot),
-            Stage::Ended(ending) => self.end(slot, ending),
+            Stage::Ended(ending) => {
+                let is_orderly = matches!(step, Step::Flushed | Step::PeerFin { .. });
+                self.end(slot, ending, is_orderly);
+            }
         }
     }
 
@@ -56,6 +61,10 @@ impl<N: Net> Reactor<N> {
     }
 
     fn begin_flushing(&mut self, slot: u32, before: Stage) {
+        if self.outlet.failure(slot).is_some() {
+            self.end_failed(slot); // there is nothing left to flush, and what there was is lost
+            return;
+        }
         self.outlet.shut(slot);
         if matches!(before, Stage::Open | Stage::PeerClosed { .. }) {
             self.set_close_deadline(slot);
@@ -81,8 +90,7 @@ impl<N: Net> Reactor<N> {
     pub(super) fn set_close_deadline(&mut self, slot: u32) {
         let span = self.limits.timeouts.close;
         let own = span.map(|span| self.timers.begin().after(span));
-        let earlier = |own: Moment| self.shutdown_at.map_or(own, |all| own.min(all));
-        self.slots.get_mut(slot).deadline = own.map(earlier).or(self.shutdown_at);
+        self.slots.get_mut(slot).deadline = self.shutdown_at.or(own);
         self.arm(slot);
     }
 
@@ -114,23 +122,24 @@ impl<N: Net> Reactor<N> {
         let at = self.timers.now().after(span);
         self.shutdown_at = Some(self.shutdown_at.map_or(at, |before| before.min(at)));
         for slot in self.slots.live() {
+            self.slots.mute(slot);
             let is_ending = matches!(
                 self.slots.get(slot).stage,
                 Stage::Flushing { .. } | Stage::Lingering { .. }
             );
             if is_ending {
+                // Its own time goes on, but nobody stays longer than all.
                 let card = self.slots.get_mut(slot);
                 card.deadline = Some(card.deadline.map_or(at, |own| own.min(at)));
                 self.arm(slot);
             } else if !matches!(self.slots.get(slot).stage, Stage::Ended(_)) {
-                self.slots.mute(slot);
                 self.finish(slot, Step::Shutdown);
             }
         }
     }
 
     /// The socket goes now, the slot when the game has fetched the last event.
-    fn end(&mut self, slot: u32, ending: Ending) {
+    fn end(&mut self, slot: u32, ending: Ending, is_orderly: bool) {
         let id = self.slots.id(slot);
         self.counts.ended += 1;
         self.inlet.end(slot);
@@ -140,7 +149,7 @@ impl<N: Net> Reactor<N> {
             self.crowd.leave(&card.peer);
         }
         if let Some(socket) = self.sockets[slot as usize].take() {
-            if is_abort(ending) {
+            if is_abort(ending) && !is_orderly {
                 self.net.abort(socket);
             } else {
                 self.net.close(socket);

@@ -10,9 +10,6 @@ impl<N: Net> Reactor<N> {
     /// Gives everybody who is ready one turn, in the order in which they became so, until the event
     /// budget or the arena is used up. Who had no turn stays in front.
     pub(super) fn read(&mut self) {
-        if !self.announcements.is_empty() {
-            return; // the batch is full, and a first event has to come before its messages
-        }
         for _ in 0..self.inlet.ready_len() {
             if self.inlet.batch.remaining() >= self.limits.event_budget {
                 return;
@@ -33,8 +30,8 @@ impl<N: Net> Reactor<N> {
             return true;
         };
         let card = slots.get(slot);
-        if card.stage == Stage::Connecting {
-            return true;
+        if card.stage == Stage::Connecting || !inlet.is_known(slot) {
+            return true; // it comes back when it is announced
         }
         let visit = Visit {
             id: slots.id(slot),
@@ -54,7 +51,7 @@ impl<N: Net> Reactor<N> {
         match turned {
             Turned::Idle => {}
             Turned::Again => self.inlet.requeue(slot),
-            Turned::Throttled => {}
+            Turned::Throttled(until) => self.rests.set(until, self.slots.id(slot)),
             Turned::ArenaFull => {
                 self.inlet.unread(slot);
                 return false;

@@ -6,6 +6,7 @@ use super::Reactor;
 use crate::conn::outbound::Request;
 use crate::error::{DisconnectReason, Error};
 use crate::handle::{Command, Handle, Shared};
+use crate::id::ConnId;
 use crate::ledger::Ledger;
 use crate::mailbox::Mailbox;
 use crate::net::Net;
@@ -25,7 +26,8 @@ impl<N: Net> Reactor<N> {
         let ring_bell = self.net.waker().map_err(Error::Poller)?;
         let limits = &self.limits;
         let (slots, queue_max) = (limits.connections_max, limits.send_queue_max);
-        let ledger = Arc::new(Ledger::new(slots, queue_max, limits.buffered_max));
+        let ledger =
+            Arc::new(Ledger::new(slots, queue_max, limits.queued_max(), limits.buffered_max));
         let live = self.slots.live().into_iter().map(|slot| self.slots.id(slot));
         self.outlet.keep_ledger(ledger.clone(), live);
         let shared = Arc::new(Shared {
@@ -67,7 +69,7 @@ impl<N: Net> Reactor<N> {
         }
     }
 
-    fn request_end(&mut self, conn: crate::id::ConnId, request: Request) {
+    fn request_end(&mut self, conn: ConnId, request: Request) {
         if let Some(slot) = self.slots.find(conn) {
             self.slots.mute(slot);
             self.outlet.end_by_request(conn, request);

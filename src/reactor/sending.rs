@@ -17,7 +17,11 @@ impl<N: Net> Reactor<N> {
                 continue; // the game has fetched its last event since
             };
             match request {
-                Request::Resume => self.inlet.resume(slot),
+                Request::Resume => {
+                    self.inlet.excuse(slot, self.timers.begin());
+                    self.inlet.resume(slot);
+                }
+                Request::Fallen => self.note_fallen(slot),
                 Request::Risen => self.note_risen(slot),
                 Request::Close => self.finish(slot, Step::Close),
                 Request::End(reason) => self.finish(slot, Step::End(reason)),
@@ -51,8 +55,8 @@ impl<N: Net> Reactor<N> {
         };
         let now = self.timers.begin();
         let flushed = outlet.flush(slot, now, |from| net.send(socket, from));
-        if self.limits.send_watch < usize::MAX && self.outlet.note_fallen(slot, &self.limits) {
-            self.announcements.push_back((self.slots.id(slot), What::SendQueueLow));
+        if self.limits.send_watch < usize::MAX {
+            self.note_fallen(slot);
         }
         match flushed {
             Flushed::All => self.step(slot, Step::Flushed),
@@ -72,6 +76,13 @@ impl<N: Net> Reactor<N> {
             self.announcements.push_back((self.slots.id(slot), What::SendQueueHigh));
         }
         self.arm(slot);
+    }
+
+    /// A send queue may have fallen to a mark or below a limit.
+    fn note_fallen(&mut self, slot: u32) {
+        if self.outlet.note_fallen(slot, &self.limits) {
+            self.announcements.push_back((self.slots.id(slot), What::SendQueueLow));
+        }
     }
 
     /// Tries again what the system had no memory for.

@@ -26,6 +26,9 @@ pub(crate) struct Checker {
     pub(crate) tally: BTreeMap<String, usize>,
     /// Whether the network resets connections by itself, or the system loses clients.
     pub(crate) is_stormy: bool,
+    /// Whether time-outs, rates and the like may end connections at any moment, with what is queued.
+    pub(crate) is_abrupt: bool,
+    shut: Vec<HostIndex>,
 }
 
 /// One connection: what its client (end 0) and its server (end 1) know.
@@ -39,6 +42,9 @@ struct End {
     stage: Stage,
     /// The messages that were taken.
     said: Vec<Vec<u8>>,
+    /// The last of each kind that may be superseded, as an index of `said`.
+    latest: BTreeMap<u32, usize>,
+    is_high: bool,
     /// How many of the other end's messages were heard.
     heard: usize,
     /// `close` was called.
@@ -167,6 +173,39 @@ impl Checker {
             || theirs.stage.is_over()
     }
 
+    /// The last message that was said is one of a kind.
+    pub(crate) fn is_latest(&mut self, host: HostIndex, conn: ConnId, kind: u32) {
+        let end = self.end(host, conn);
+        end.latest.insert(kind, end.said.len() - 1);
+    }
+
+    /// The last message of this kind will never be heard.
+    pub(crate) fn superseded(&mut self, host: HostIndex, conn: ConnId, kind: u32) {
+        let (wire, at) = self.by_id[&(host, conn)];
+        let heard = self.wires[wire].ends[1 - at].heard;
+        let end = &mut self.wires[wire].ends[at];
+        let index = end.latest.remove(&kind).expect("there was one of this kind");
+        assert!(heard <= index, "{conn}: superseded after it was heard");
+        end.said.remove(index);
+        end.latest.values_mut().filter(|other| **other > index).for_each(|other| *other -= 1);
+    }
+
+    /// What was handed in from outside is in the queue.
+    pub(crate) fn handed_in(&mut self, host: HostIndex, conn: ConnId, payload: Vec<u8>) {
+        let end = self.end(host, conn);
+        assert!(!end.closed && !end.kicked, "{conn} takes messages after its close");
+        end.said.push(payload);
+    }
+
+    /// A reactor leaves.
+    pub(crate) fn shut(&mut self, host: HostIndex) {
+        self.shut.push(host);
+        let theirs: Vec<_> = self.by_id.iter().filter(|((of, _), _)| *of == host).collect();
+        for (_, &(wire, end)) in theirs {
+            self.wires[wire].ends[end].closed = true;
+        }
+    }
+
     pub(crate) fn closed(&mut self, host: HostIndex, conn: ConnId, kick: bool, answer: bool) {
         let end = self.end(host, conn);
         assert_eq!(answer, !end.stage.is_over(), "{conn}: {end:?}");
@@ -197,12 +236,27 @@ impl Checker {
                 } else {
                     assert_eq!(self.end(host, conn).stage, Stage::Connecting, "{conn}");
                 }
+                let is_shut = self.shut.contains(&host);
                 let end = self.end(host, conn);
                 end.stage = Stage::Open;
+                end.closed |= is_shut;
             }
             Event::Message { conn, payload } => self.saw_message(host, conn, payload),
+            Event::SendQueueHigh { conn } | Event::SendQueueLow { conn } => {
+                let is_high = matches!(event, Event::SendQueueHigh { .. });
+                let end = self.end(host, conn);
+                assert_eq!(end.stage, Stage::Open, "{event:?}");
+                assert!(!end.closed && !end.kicked, "{event:?} after its close");
+                assert_ne!(
+                    std::mem::replace(&mut end.is_high, is_high),
+                    is_high,
+                    "{event:?} twice"
+                );
+            }
             Event::Disconnected { conn, reason } => {
                 let (wire, end) = self.by_id[&(host, conn)];
+                let is_shut = self.shut.contains(&host);
+                assert!(is_shut || reason != DisconnectReason::Shutdown, "{conn}");
                 self.check_reason(wire, end, reason);
                 let end = &mut self.wires[wire].ends[end];
                 assert_eq!(end.stage, Stage::Open, "{conn} ends with {reason:?}");
@@ -242,17 +296,19 @@ impl Checker {
         let ends = &self.wires[wire].ends;
         let (ours, theirs) = (&ends[at], &ends[1 - at]);
         let all_heard = || {
-            if ours.is_ending() {
+            if ours.is_ending() || self.is_abrupt {
                 return; // what comes after a close is discarded
             }
             let (heard, said) = (ours.heard, theirs.said.len());
             assert_eq!(heard, said, "messages heard before {reason:?}; the other end: {theirs:?}");
         };
         let raw = theirs.raw.as_ref();
-        let was_turned_away = self.is_stormy && theirs.stage == Stage::Unborn;
+        let was_turned_away =
+            (self.is_stormy || !self.shut.is_empty()) && theirs.stage == Stage::Unborn;
         match reason {
             DisconnectReason::ClosedByPeer => {
-                let they_ended = theirs.closed || theirs.stage.is_over() || was_turned_away;
+                let they_ended =
+                    theirs.closed || theirs.stage.is_over() || was_turned_away || self.is_abrupt;
                 let they_finished = raw.is_some_and(|raw| raw.finished);
                 let was_cancelled = matches!(theirs.stage, Stage::Connecting | Stage::Failed(_));
                 let had_cause = they_ended || they_finished || was_cancelled;
@@ -262,7 +318,8 @@ impl Checker {
                 }
             }
             DisconnectReason::Truncated => {
-                assert!(raw.is_some_and(|raw| raw.truncated), "not truncated: {theirs:?}");
+                let they_truncated = raw.is_some_and(|raw| raw.truncated);
+                assert!(they_truncated || self.is_abrupt, "not truncated: {theirs:?}");
                 all_heard();
             }
             DisconnectReason::FrameTooLarge { .. } | DisconnectReason::BadFrame(_) => {
@@ -271,9 +328,21 @@ impl Checker {
             }
             DisconnectReason::ClosedByUs => assert!(ours.closed, "closed by somebody else"),
             DisconnectReason::Kicked => assert!(ours.kicked, "kicked by nobody"),
-            DisconnectReason::SendQueueFull => assert!(ours.was_full, "its queue was not full"),
+            DisconnectReason::SendQueueFull => {
+                assert!(ours.was_full || self.is_abrupt, "its queue was not full");
+            }
+            DisconnectReason::Shutdown => {}
+            DisconnectReason::WriteStall => {} // 30 s, if nothing else is set
+            DisconnectReason::Idle
+            | DisconnectReason::FirstFrame
+            | DisconnectReason::FrameDeadline
+            | DisconnectReason::RateLimit
+            | DisconnectReason::MemoryLimit => assert!(self.is_abrupt, "{reason:?}"),
             DisconnectReason::CloseDeadline => {
-                let they_ended = theirs.is_ending() || theirs.stage.is_over() || was_turned_away;
+                let they_ended = theirs.is_ending()
+                    || theirs.stage.is_over()
+                    || was_turned_away
+                    || self.is_abrupt;
                 assert!(ours.closed || they_ended, "nothing ended: {ours:?} / {theirs:?}");
             }
             // Whether there was cause for it is known when both ends are over.
@@ -325,7 +394,7 @@ impl Checker {
                 assert_eq!(raw.heard.len(), said.len(), "wire {nth}: {client:?} / {server:?}");
             }
             // A frame that is none ends the connection at once, with what was queued.
-            if raw.at_eof && !raw.lied {
+            if raw.at_eof && !raw.lied && !self.is_abrupt {
                 assert_eq!(raw.heard.len(), said.len(), "wire {nth}: FIN came before the data");
             }
         }
@@ -343,6 +412,8 @@ fn kind(event: &Event<'_>) -> String {
         Event::Disconnected { reason, .. } => format!("Disconnected {reason:?}"),
         Event::ConnectFailed { reason, .. } => format!("ConnectFailed {reason:?}"),
         Event::Connected { .. } => "Connected".to_owned(),
+        Event::SendQueueHigh { .. } => "SendQueueHigh".to_owned(),
+        Event::SendQueueLow { .. } => "SendQueueLow".to_owned(),
         _ => "Message".to_owned(),
     };
     told.split([' ', '(']).take(2).collect::<Vec<_>>().join(" ")
@@ -426,7 +497,7 @@ impl Raw {
 
 impl fmt::Debug for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let End { stage, said, heard, closed, kicked, was_full, raw } = self;
+        let End { stage, said, heard, closed, kicked, was_full, raw, .. } = self;
         write!(f, "{stage:?}, said {}, heard {heard}", said.len())?;
         for (is_so, what) in [(closed, "closed"), (kicked, "kicked"), (was_full, "full")] {
             if *is_so {

@@ -14,4 +14,5 @@ mod framing;
 mod lifecycle;
 mod limits;
 mod pressure;
+mod regressions;
 mod waiting;

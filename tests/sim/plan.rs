@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tickwire::sim::{Faults, Rng};
-use tickwire::{Builder, Framing, Reactor, SendPolicy};
+use tickwire::{Builder, Framing, Rate, RatePolicy, Reactor, SendPolicy};
 
 use crate::harness::MS;
 
@@ -25,6 +25,10 @@ pub(crate) struct Plan {
     pub(crate) break_off: u32,
     pub(crate) partition: u32,
     pub(crate) pause: u32,
+    pub(crate) latest: u32,
+    pub(crate) by_handle: u32,
+    /// Whether a reactor leaves by `shutdown`.
+    pub(crate) shutdown: u32,
     /// After how many turns, about, a raw peer does something drastic.
     pub(crate) raw_patience: usize,
     /// What may be said in all, so that a story with tiny quanta ends today.
@@ -50,6 +54,56 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) close_timeout: Duration,
     pub(crate) pace: Duration,
+    pub(crate) water_marks: Option<(usize, usize)>,
+    pub(crate) message_rate: Option<Rate>,
+    pub(crate) byte_rate: Option<Rate>,
+    /// What may end a connection without anybody's doing.
+    pub(crate) enders: Enders,
+}
+
+/// Bounds that end connections of peers who have done nothing wrong but be slow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Enders {
+    pub(crate) idle: Option<Duration>,
+    pub(crate) first_frame: Option<Duration>,
+    pub(crate) frame: Option<Duration>,
+    pub(crate) write_stall: Option<Duration>,
+    pub(crate) soft: Option<(usize, Duration, SendPolicy)>,
+    pub(crate) rate: bool,
+    pub(crate) buffered_max: Option<usize>,
+}
+
+impl Enders {
+    fn draw(rng: &mut Rng, send_queue_max: usize) -> Enders {
+        if rng.chance(600) {
+            return Enders::default();
+        }
+        let time = |rng: &mut Rng| {
+            let time = *rng.pick(&[20 * MS, 200 * MS, 3_000 * MS]);
+            rng.chance(500).then_some(time)
+        };
+        let policy = *rng.pick(&[SendPolicy::Error, SendPolicy::Disconnect]);
+        let soft = (rng.between(0, send_queue_max), *rng.pick(&[MS, 100 * MS]), policy);
+        Enders {
+            idle: time(rng),
+            first_frame: time(rng),
+            frame: time(rng),
+            write_stall: time(rng),
+            soft: rng.chance(500).then_some(soft),
+            rate: rng.chance(300),
+            buffered_max: rng
+                .chance(300)
+                .then_some((send_queue_max * 4).div_ceil(3) + rng.between(0, 1_000)),
+        }
+    }
+
+    pub(crate) fn are_any(&self) -> bool {
+        let times = [self.idle, self.first_frame, self.frame, self.write_stall];
+        times.iter().any(Option::is_some)
+            || self.soft.is_some()
+            || self.rate
+            || self.buffered_max.is_some()
+    }
 }
 
 impl Plan {
@@ -81,6 +135,9 @@ impl Plan {
             raw_patience: *rng.pick(&[8, 40, 200]),
             partition: rate(rng, 50),
             pause: rate(rng, 200),
+            latest: rate(rng, 600),
+            by_handle: rate(rng, 600),
+            shutdown: rate(rng, 1_000),
             messages: events.saturating_mul(1_000).min(3_000),
             bytes: quantum.saturating_mul(1_000).min(window.saturating_mul(300)).min(1_000_000),
             server,
@@ -94,6 +151,14 @@ impl Plan {
 impl Settings {
     fn draw(rng: &mut Rng, framing: Framing, frame_len_max: usize) -> Settings {
         let frame_len = 4 + frame_len_max;
+        let send_queue_max = *rng.pick(&[frame_len, 2 * frame_len + 5, 1 << 20]);
+        let high = rng.between(0, send_queue_max.min(10_000));
+        let low = rng.between(0, high);
+        let rate = |rng: &mut Rng, least: u32| {
+            let rate = Rate::per_second(*rng.pick(&[least, 20 * least]));
+            let rate = rate.burst(*rng.pick(&[least / 20, least, 20 * least])); // a burst a tick has to do;
+            rng.chance(250).then_some(rate)
+        };
         Settings {
             framing,
             frame_len_max,
@@ -102,18 +167,25 @@ impl Settings {
             frame_quantum: *rng.pick(&[1, 2, 5, 100, 2_048]),
             event_budget: *rng.pick(&[1, 2, 5, 50, 16_384]),
             accept_budget: *rng.pick(&[1, 2, 256]),
-            send_queue_max: *rng.pick(&[frame_len, 2 * frame_len + 5, 1 << 20]),
+            send_queue_max,
             send_policy: *rng.pick(&[SendPolicy::Error, SendPolicy::Error, SendPolicy::Disconnect]),
             shared_len_min: *rng.pick(&[0, 1, 100, 16 << 10]),
             connections_max: *rng.pick(&[1, 3, 10, 100]),
             connect_timeout: *rng.pick(&[50 * MS, 500 * MS, 2_000 * MS]),
             close_timeout: *rng.pick(&[20 * MS, 200 * MS, 2_000 * MS]),
             pace: *rng.pick(&[MS, 4 * MS, 50 * MS]),
+            water_marks: rng.chance(400).then_some((low, high)),
+            message_rate: rate(rng, 200),
+            byte_rate: rate(rng, 100_000),
+            enders: Enders::draw(rng, send_queue_max),
         }
     }
 
     pub(crate) fn builder(&self) -> Builder {
-        Reactor::builder()
+        let Enders { idle, first_frame, frame, write_stall, soft, rate, buffered_max } =
+            self.enders;
+        let policy = if rate { RatePolicy::Disconnect } else { RatePolicy::Pause };
+        let mut builder = Reactor::builder()
             .framing(self.framing)
             .frame_len_max(self.frame_len_max)
             .batch_memory(self.batch_memory)
@@ -128,6 +200,23 @@ impl Settings {
             .connect_timeout(self.connect_timeout)
             .close_timeout(self.close_timeout)
             .pace(self.pace)
+            .message_rate(self.message_rate)
+            .byte_rate(self.byte_rate)
+            .rate_policy(policy)
+            .idle_timeout(idle)
+            .first_frame_timeout(first_frame)
+            .frame_timeout(frame)
+            .write_stall_timeout(write_stall);
+        if let Some((low, high)) = self.water_marks {
+            builder = builder.water_marks(low, high);
+        }
+        if let Some((bytes, time, policy)) = soft {
+            builder = builder.send_queue_soft(bytes, time, policy);
+        }
+        match buffered_max {
+            Some(bytes) => builder.buffered_max(bytes),
+            None => builder,
+        }
     }
 }
 

@@ -82,7 +82,7 @@ fn all_queues_together_have_a_limit() {
         let builder = Reactor::builder()
             .frame_len_max(1_000)
             .send_queue_max(10_000)
-            .buffered_max(15_000)
+            .buffered_max(20_000)
             .send_policy(policy);
         let mut arena = arena(builder);
         let (_greedy, greedy) = arena.meet();
@@ -106,16 +106,16 @@ fn all_queues_together_have_a_limit() {
 #[test]
 fn unfinished_input_counts_too() {
     let builder =
-        Reactor::builder().frame_len_max(50_000).send_queue_max(60_000).buffered_max(60_000);
+        Reactor::builder().frame_len_max(50_000).send_queue_max(60_000).buffered_max(80_000);
     let mut arena = arena(builder);
     let (mut first, first_conn) = arena.meet();
     let (mut second, second_conn) = arena.meet();
-    let begun = &frame(&[1; 50_000])[..40_000];
+    let begun = &frame(&[1; 50_000])[..45_000];
     first.write(begun);
     second.write(begun);
     let (_, reason) = arena.until_over(second_conn);
     assert_eq!(reason, DisconnectReason::MemoryLimit);
-    first.write(&frame(&[1; 50_000])[40_000..]);
+    first.write(&frame(&[1; 50_000])[45_000..]);
     let seen = arena.until(|seen| matches!(seen, Seen::Message(..)));
     assert_eq!(messages(&seen, first_conn), [[1; 50_000]]);
     arena.ticks(2);

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tickwire::sim::{RawPeer, Rng, SimNet, SimWorld};
-use tickwire::{Addr, ConnId, EncodeError, Event, Framing, Outbox, Reactor, SendError, Tick, Wait};
+use tickwire::{
+    Addr, ConnId, EncodeError, Event, Framing, Handle, Outbox, Reactor, SendError, Tick, Wait,
+};
 
 use crate::checker::{Checker, HostIndex, WireIndex};
 use crate::harness::{MS, SERVER, frame};
@@ -78,6 +80,14 @@ fn swarm() {
         "ConnectFailed TimedOut",
         "ConnectFailed AddrNotAvailable",
         "ConnectFailed Cancelled",
+        "Disconnected Shutdown",
+        "Disconnected Idle",
+        "Disconnected FirstFrame",
+        "Disconnected FrameDeadline",
+        "Disconnected WriteStall",
+        "Disconnected MemoryLimit",
+        "SendQueueHigh",
+        "SendQueueLow",
     ] {
         let told = tally.get(kind).copied().unwrap_or(0);
         assert!(told > 0 || seeds < SEEDS, "the stories are too dull: no {kind}");
@@ -145,6 +155,11 @@ struct Player {
     /// Paused, with nothing of theirs in the batch.
     paused: Vec<ConnId>,
     was_all_fetched: bool,
+    /// Asked for when it is first used, in the middle of the story.
+    handle: Option<Handle>,
+    /// What was handed in from outside and not carried out yet: one message at most.
+    handed_in: Option<(ConnId, Vec<u8>)>,
+    is_shut: bool,
 }
 
 /// A raw peer, and what it has yet to write.
@@ -159,14 +174,20 @@ impl Story {
         let plan = Plan::of(seed);
         let world = SimWorld::new(seed, plan.client_faults);
         world.set_faults_of(SERVER, plan.server_faults);
-        let player = |ip: IpAddr, settings: &Settings| Player {
-            ip,
-            reactor: settings.builder().build_on(world.host(ip)).expect("usable settings"),
-            settings: settings.clone(),
-            conns: Vec::new(),
-            past: Vec::new(),
-            paused: Vec::new(),
-            was_all_fetched: true,
+        let player = |ip: IpAddr, settings: &Settings| {
+            let builder = settings.builder();
+            Player {
+                ip,
+                handle: None,
+                reactor: builder.build_on(world.host(ip)).expect("usable settings"),
+                settings: settings.clone(),
+                conns: Vec::new(),
+                past: Vec::new(),
+                paused: Vec::new(),
+                was_all_fetched: true,
+                handed_in: None,
+                is_shut: false,
+            }
         };
         let mut hosts = vec![player(SERVER, &plan.server)];
         hosts.extend((1..=plan.clients).map(|nth| player(client_ip(nth), &plan.client)));
@@ -177,6 +198,8 @@ impl Story {
             let disorder = faults.resets + faults.accept_errors + faults.register_errors;
             checker.is_stormy |= disorder > 0;
         }
+        checker.is_abrupt = plan.server.enders.are_any() || plan.client.enders.are_any();
+        checker.is_stormy |= checker.is_abrupt;
         Story {
             rng: Rng::new(seed),
             world,
@@ -234,6 +257,10 @@ impl Story {
                 break;
             }
             let conn = *self.rng.pick(&player.conns);
+            let by_handle = player.handed_in.is_none() && self.rng.chance(self.plan.by_handle);
+            if by_handle && player.handle.is_none() {
+                player.handle = Some(player.reactor.handle().expect("a simulated waker"));
+            }
             let mut outbox = player.reactor.outbox();
             let talk = &mut Talk {
                 rng: &mut self.rng,
@@ -243,7 +270,13 @@ impl Story {
                 messages_left: &mut self.messages_left,
                 bytes_left: &mut self.bytes_left,
             };
+            let handle = player.handle.as_ref().filter(|_| by_handle);
             match talk.rng.below(10) {
+                _ if handle.is_some() => player.handed_in = talk.hand_in(handle, conn),
+                _ if talk.rng.chance(self.plan.latest) => {
+                    talk.say_latest(&mut player.reactor, conn);
+                    outbox = player.reactor.outbox();
+                }
                 0 => talk.broadcast(&mut outbox, &player.conns),
                 _ => talk.say(&mut outbox, conn),
             }
@@ -405,6 +438,21 @@ impl Story {
         }
     }
 
+    /// A tick of which nothing is fetched, to learn whether what was handed in was taken.
+    fn carry_out(&mut self, host: HostIndex) {
+        let player = &mut self.hosts[host];
+        let Some((conn, payload)) = player.handed_in.take() else { return };
+        let before = player.reactor.stats();
+        drop(player.reactor.tick(Wait::No).expect("a simulated poller works"));
+        let after = player.reactor.stats();
+        player.was_all_fetched = false;
+        match after.messages_refused - before.messages_refused {
+            0 => self.checker.handed_in(host, conn, payload),
+            1 => {}
+            more => panic!("{more} messages refused, one handed in"),
+        }
+    }
+
     fn tick(&mut self, host: HostIndex) {
         let begin = self.world.now();
         let time = self.rng.duration(Duration::ZERO, 20 * MS);
@@ -413,6 +461,7 @@ impl Story {
             1 => Wait::Event(time),
             _ => Wait::No,
         };
+        self.carry_out(host);
         let player = &mut self.hosts[host];
         let before = player.reactor.stats();
         let Tick { events, mut outbox, .. } =
@@ -477,6 +526,12 @@ impl Story {
         let accepted = (after.accepted - before.accepted) as usize;
         assert!(accepted <= player.settings.accept_budget, "{accepted} accepted, {wait:?}");
         assert!(player.reactor.connections() <= player.settings.connections_max);
+        let queue_max = player.settings.send_queue_max;
+        assert!(
+            after.bytes_queued <= queue_max * (after.connections + 1),
+            "{}",
+            after.bytes_queued
+        );
         if player.was_all_fetched {
             messages.sort_unstable();
             let most = messages.chunk_by(|one, other| one == other).map(<[_]>::len).max();
@@ -508,6 +563,13 @@ impl Story {
         // Whoever is still on the way arrives first.
         self.world.advance(50 * MS);
         for (host, player) in self.hosts.iter_mut().enumerate() {
+            if self.rng.chance(self.plan.shutdown) {
+                let time = self.rng.duration(Duration::ZERO, 3_000 * MS);
+                player.reactor.shutdown(self.world.now() + time);
+                player.is_shut = true;
+                self.checker.shut(host);
+                continue;
+            }
             for &conn in &player.conns {
                 let mut outbox = player.reactor.outbox();
                 let kick = self.rng.chance(300);
@@ -556,8 +618,10 @@ impl Story {
     fn finish(self) -> (u64, Tally) {
         self.checker.check_all_over();
         for (host, player) in self.hosts.iter().enumerate() {
-            let listeners = usize::from(host == 0);
+            let listeners = usize::from(host == 0 && !player.is_shut);
             assert_eq!(self.world.open_sockets(player.ip), listeners, "sockets leak");
+            let stats = player.reactor.stats();
+            assert_eq!((stats.bytes_queued, stats.bytes_unfinished), (0, 0), "bytes of nobody");
             for &conn in &player.past {
                 assert!(self.checker.is_over(host, conn));
             }
@@ -623,6 +687,37 @@ impl Talk<'_> {
             _ => outbox.send(conn, &payload),
         };
         self.checker.sent(self.host, conn, &payload, answer);
+    }
+
+    fn say_latest(&mut self, reactor: &mut Reactor<SimNet>, conn: ConnId) {
+        let Some(payload) = self.think() else { return };
+        let kind = self.rng.below(3) as u32;
+        let before = reactor.stats().messages_superseded;
+        let answer = reactor.outbox().send_latest(conn, kind, &payload);
+        match reactor.stats().messages_superseded - before {
+            0 => {}
+            1 => self.checker.superseded(self.host, conn, kind),
+            more => panic!("{more} superseded by one"),
+        }
+        self.checker.sent(self.host, conn, &payload, answer);
+        if answer.is_ok() {
+            self.checker.is_latest(self.host, conn, kind);
+        }
+    }
+
+    /// Gives a message to another thread to send, so to speak.
+    fn hand_in(&mut self, handle: Option<&Handle>, conn: ConnId) -> Option<(ConnId, Vec<u8>)> {
+        let handle = handle?;
+        let payload = self.think()?;
+        match handle.send(conn, payload.clone()) {
+            Ok(()) => Some((conn, payload)),
+            Err(SendError::Full | SendError::TooLarge) => None,
+            Err(SendError::Stale) => {
+                self.checker.sent(self.host, conn, &payload, Err(SendError::Closing));
+                None
+            }
+            Err(other) => panic!("{other:?} from a handle"),
+        }
     }
 
     fn echo(&mut self, outbox: &mut Outbox<'_>, conn: ConnId, payload: &[u8]) {
