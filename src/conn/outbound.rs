@@ -25,9 +25,7 @@ pub(crate) struct Outbound {
     gate: Gate,
     /// It stands in the dirty list.
     dirty: bool,
-    /// Binary logarithm of what the last flush found queued: what the next buffer should hold, so that it need not
-    /// grow from the smallest each time.
-    usual: u8,
+    usual: Usual,
     room: Room,
     level: Level,
     soft: SoftLimit,
@@ -35,6 +33,34 @@ pub(crate) struct Outbound {
     is_stalled: bool,
     soft_since: Moment,
     moved: Moment,
+}
+
+/// How much a flush finds queued, by and large: what the next buffer should hold, so that it need not grow from the
+/// smallest each time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usual {
+    /// The size is 2^bits.
+    bits: u8,
+    /// Flushes in a row that found less.
+    smaller: u8,
+}
+
+impl Usual {
+    fn len(self) -> usize {
+        1 << self.bits
+    }
+
+    /// Follows a rise at once, and a fall when it has lasted for a good while.
+    fn note(&mut self, len: usize) {
+        let bits = len.checked_ilog2().map_or(0, |bits| bits as u8 + 1);
+        if bits >= self.bits {
+            *self = Usual { bits, smaller: 0 };
+        } else if self.smaller == u8::MAX {
+            *self = Usual { bits: self.bits - 1, smaller: 0 };
+        } else {
+            self.smaller += 1;
+        }
+    }
 }
 
 /// Whether the socket takes more.
@@ -198,7 +224,7 @@ impl Outlet {
             framer,
             gate: Gate::Open,
             dirty: false,
-            usual: 0,
+            usual: Usual::default(),
             room: if established { Room::Some } else { Room::None },
             level: Level::Low,
             soft: SoftLimit::Within,
@@ -307,7 +333,7 @@ impl Outlet {
             return self.drop_reserved(id, payload.len());
         };
         let frame_len = envelope.len() + payload.len();
-        conn.queue.reserve(frame_len, conn.usual, &mut self.pool);
+        conn.queue.reserve(frame_len, conn.usual.len(), &mut self.pool);
         conn.queue.ring.push(envelope.header());
         conn.queue.ring.push(payload);
         conn.queue.ring.push(envelope.trailer());
@@ -340,7 +366,7 @@ impl Outlet {
         };
         let header = header?;
         self.books.reserve(id, &conn.queue, HEADER_LEN + payload.len(), 0, limits)?;
-        conn.queue.reserve(HEADER_LEN + payload.len(), conn.usual, &mut self.pool);
+        conn.queue.reserve(HEADER_LEN + payload.len(), conn.usual.len(), &mut self.pool);
         conn.queue.ring.push(&header);
         conn.queue.ring.push(payload);
         self.sent(id, limits);
@@ -354,7 +380,7 @@ impl Outlet {
         let envelope = limits.framers.get(conn.framer).encode(payload)?;
         let frame_len = envelope.len() + payload.len();
         self.books.reserve(id, &conn.queue, frame_len, 0, limits)?;
-        conn.queue.reserve(frame_len, conn.usual, &mut self.pool);
+        conn.queue.reserve(frame_len, conn.usual.len(), &mut self.pool);
         conn.queue.ring.push(envelope.header());
         conn.queue.ring.push(payload);
         conn.queue.ring.push(envelope.trailer());
@@ -374,7 +400,7 @@ impl Outlet {
         let envelope = limits.framers.get(conn.framer).encode(payload)?;
         let frame_len = envelope.len() + payload.len();
         self.books.reserve(id, &conn.queue, frame_len, 0, limits)?;
-        conn.queue.reserve(envelope.len(), 0, &mut self.pool);
+        conn.queue.reserve(envelope.len(), conn.usual.len(), &mut self.pool);
         conn.queue.ring.push(envelope.header());
         conn.queue.push_shared(payload.clone(), &mut self.spares);
         conn.queue.ring.push(envelope.trailer());
@@ -427,7 +453,11 @@ impl Outlet {
         conn.admit_any().map_err(Err)?;
         let framer = limits.framers.get(conn.framer);
         let header_len = framer.header_len(self.header_len);
-        conn.queue.reserve_appendable(header_len + ENCODED_LEN_MIN, conn.usual, &mut self.pool);
+        conn.queue.reserve_appendable(
+            header_len + ENCODED_LEN_MIN,
+            conn.usual.len(),
+            &mut self.pool,
+        );
         let buffer = conn.queue.ring.appendable();
         let start = buffer.len();
         match header_len {
@@ -644,7 +674,7 @@ impl Outlet {
         mut send: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> Flushed {
         let conn = &mut self.conns[slot as usize];
-        conn.usual = conn.queue.ring.len().checked_ilog2().map_or(0, |bits| bits as u8 + 1);
+        conn.usual.note(conn.queue.ring.len());
         while !conn.queue.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let (count, offered) = conn.queue.gather(&mut slices);

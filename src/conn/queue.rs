@@ -79,11 +79,11 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Room for `len` further bytes in the ring; its first buffer holds 2^`usual` bytes at least.
+    /// Room for `len` further bytes in the ring; its first buffer holds `usual` bytes at least.
     #[inline]
-    pub(crate) fn reserve(&mut self, len: usize, usual: u8, pool: &mut Pool) {
+    pub(crate) fn reserve(&mut self, len: usize, usual: usize, pool: &mut Pool) {
         if self.ring.free() < len {
-            let usual = if self.ring.capacity() == 0 { 1 << usual } else { 0 };
+            let usual = if self.ring.capacity() == 0 { usual } else { 0 };
             self.move_to(pool.take((self.ring.len() + len).max(usual)), pool);
         }
     }
@@ -95,9 +95,9 @@ impl Queue {
 
     /// Room for `len` further bytes behind the live ones, in one piece.
     #[inline]
-    pub(crate) fn reserve_appendable(&mut self, len: usize, usual: u8, pool: &mut Pool) {
+    pub(crate) fn reserve_appendable(&mut self, len: usize, usual: usize, pool: &mut Pool) {
         if self.ring.wraps() || self.ring.capacity() - self.ring.contiguous_end() < len {
-            let usual = if self.ring.capacity() == 0 { 1 << usual } else { 0 };
+            let usual = if self.ring.capacity() == 0 { usual } else { 0 };
             self.move_to(pool.take((self.ring.len() + len).max(usual)), pool);
         }
     }
