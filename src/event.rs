@@ -237,7 +237,7 @@ impl<'a> Outbox<'a> {
     /// All or nothing: a refused message leaves no trace. [`SendError`] says what each answer means.
     #[inline]
     pub fn send(&mut self, conn: ConnId, payload: &[u8]) -> Result<(), SendError> {
-        self.find(conn)?;
+        self.find_or_refuse(conn)?;
         let sent = self.outlet.send(conn, payload, self.limits);
         self.note(conn, sent)
     }
@@ -257,7 +257,7 @@ impl<'a> Outbox<'a> {
         kind: u32,
         payload: &[u8],
     ) -> Result<(), SendError> {
-        self.find(conn)?;
+        self.find_or_refuse(conn)?;
         let sent = self.outlet.send_latest(conn, kind, payload, self.limits);
         self.note(conn, sent)
     }
@@ -305,7 +305,7 @@ impl<'a> Outbox<'a> {
         conn: ConnId,
         encode: impl FnOnce(&mut FrameWriter<'_>) -> Result<(), E>,
     ) -> Result<(), EncodeError<E>> {
-        self.find(conn)?;
+        self.find_or_refuse(conn)?;
         match self.outlet.send_encoded(conn, self.limits, encode) {
             Ok(()) => Ok(()),
             Err(Ok(error)) => Err(EncodeError::Encode(error)),
@@ -407,6 +407,12 @@ impl<'a> Outbox<'a> {
         }
     }
 
+    /// As [`find`](Self::find), for a message, whose refusal is counted.
+    #[inline]
+    fn find_or_refuse(&mut self, conn: ConnId) -> Result<u32, SendError> {
+        self.find(conn).inspect_err(|error| self.outlet.refusals.count(*error))
+    }
+
     #[inline]
     fn note(&mut self, conn: ConnId, sent: Result<(), Refusal>) -> Result<(), SendError> {
         sent.map_err(|refusal| self.refuse(conn, refusal))
@@ -433,7 +439,7 @@ impl<'a> Outbox<'a> {
         let mut sent = 0;
         for conn in conns {
             let conn = *conn.borrow();
-            let result = self.find(conn).and_then(|_| {
+            let result = self.find_or_refuse(conn).and_then(|_| {
                 let sent = send(self.outlet, conn, self.limits);
                 self.note(conn, sent)
             });

@@ -153,7 +153,7 @@ pub use map::ConnMap;
 pub use net::MioNet;
 pub use reactor::Reactor;
 pub use report::{PhaseTimes, TickReport};
-pub use stats::{ConnStats, Ends, Stats};
+pub use stats::{ConnStats, Ends, Refusals, Stats};
 pub use wire::{ReadError, ReadPayload, WritePayload};
 
 /// The code in the README, compiled.

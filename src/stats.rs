@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::DisconnectReason;
+use crate::error::{DisconnectReason, SendError};
 
 /// What a reactor has done since it was built, and what it holds. Plain numbers; reading them costs
 /// nothing. Counters wrap around after 2^64.
@@ -43,6 +43,8 @@ pub struct Stats {
     pub messages_sent: u64,
     /// Messages refused.
     pub messages_refused: u64,
+    /// Why they were.
+    pub refusals: Refusals,
     /// Messages that a newer one of their kind replaced before they left.
     pub messages_superseded: u64,
     /// Bytes that wait to be sent, on all connections.
@@ -51,8 +53,51 @@ pub struct Stats {
     pub bytes_unfinished: usize,
     /// Received bytes that were copied a second time: frames that had not arrived whole.
     pub bytes_moved: u64,
+    /// Bytes of the batch memory that are in use.
+    pub bytes_in_batch: usize,
     /// Bytes of buffers that lie unused in the pools.
     pub bytes_pooled: usize,
+}
+
+/// How many messages were refused for which reason; see [`SendError`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each is the count of the error of that name")]
+pub struct Refusals {
+    pub stale: u64,
+    pub closing: u64,
+    pub full: u64,
+    pub too_large: u64,
+    pub empty: u64,
+    pub malformed: u64,
+}
+
+impl Refusals {
+    pub(crate) fn count(&mut self, error: SendError) {
+        *match error {
+            SendError::Stale => &mut self.stale,
+            SendError::Closing => &mut self.closing,
+            SendError::Full => &mut self.full,
+            SendError::TooLarge => &mut self.too_large,
+            SendError::Empty => &mut self.empty,
+            SendError::Malformed => &mut self.malformed,
+        } += 1;
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.rows().iter().map(|(_, count)| count).sum()
+    }
+
+    fn rows(&self) -> [(&'static str, u64); 6] {
+        [
+            ("stale id", self.stale),
+            ("closing", self.closing),
+            ("queue full", self.full),
+            ("too large", self.too_large),
+            ("empty", self.empty),
+            ("malformed", self.malformed),
+        ]
+    }
 }
 
 /// How many connections ended for which reason; see [`DisconnectReason`].
@@ -146,7 +191,7 @@ pub struct ConnStats {
     pub queue_peak: usize,
 }
 
-/// As an aligned table: a line for each number, and for each reason why a connection has ended.
+/// As an aligned table: a line for each number, and for each reason why a message was refused or a connection has ended.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let numbers = [
@@ -170,10 +215,14 @@ impl fmt::Display for Stats {
             ("messages superseded", self.messages_superseded),
             ("bytes queued", self.bytes_queued as u64),
             ("bytes unfinished", self.bytes_unfinished as u64),
+            ("bytes in batch", self.bytes_in_batch as u64),
             ("bytes pooled", self.bytes_pooled as u64),
         ];
         for (name, number) in numbers {
             writeln!(f, "{name:<24}{number:>20}")?;
+        }
+        for (reason, count) in self.refusals.rows().into_iter().filter(|(_, count)| *count > 0) {
+            writeln!(f, "  refused: {reason:<13}{count:>20}")?;
         }
         for (reason, count) in self.ends.rows().into_iter().filter(|(_, count)| *count > 0) {
             writeln!(f, "  ended: {reason:<15}{count:>20}")?;
@@ -190,6 +239,8 @@ mod tests {
     fn the_table_is_aligned_and_leaves_out_reasons_that_did_not_occur() {
         let mut stats = Stats { ticks: 12, bytes_received: u64::MAX, ..Stats::default() };
         stats.ends.count(DisconnectReason::Kicked);
+        stats.refusals.count(SendError::TooLarge);
+        assert_eq!(stats.refusals.total(), 1);
         stats.ends.count(DisconnectReason::FrameTooLarge { declared: 9, limit: 1 });
         let table = stats.to_string();
         let widths: Vec<usize> = table.lines().map(str::len).collect();

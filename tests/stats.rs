@@ -27,6 +27,7 @@ fn counters_tell_what_happened() {
     assert_eq!((stats.messages_sent, stats.bytes_sent), (2, 104 + 54));
     assert_eq!((stats.ends.closed_by_peer, stats.ends.frame_too_large), (1, 1));
     assert_eq!((stats.bytes_queued, stats.bytes_unfinished), (0, 0));
+    assert_eq!((stats.messages_refused, stats.refusals.stale), (1, 1));
     let table = stats.to_string();
     assert!(table.lines().all(|line| line.len() == 44), "{table}");
     assert!(table.contains("frame too large"), "{table}");

@@ -15,6 +15,7 @@ use crate::io::is_shortage;
 use crate::ledger::{Ledger, Overdrawn};
 use crate::pool::Pool;
 use crate::slots::put;
+use crate::stats::Refusals;
 use crate::timers::{Moment, earliest};
 
 /// What one connection has to send.
@@ -191,7 +192,7 @@ pub(crate) struct Outlet {
     /// Bytes of the header of the last encoded message.
     header_len: usize,
     pub(crate) messages_sent: u64,
-    pub(crate) messages_refused: u64,
+    pub(crate) refusals: Refusals,
     pub(crate) messages_superseded: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) sends: u64,
@@ -329,8 +330,9 @@ impl Outlet {
             self.books.correct(id, HEADER_LEN, envelope.len())?;
             Ok(envelope)
         });
-        let Ok(envelope) = envelope else {
-            return self.drop_reserved(id, payload.len());
+        let envelope = match envelope {
+            Ok(envelope) => envelope,
+            Err(refusal) => return self.drop_reserved(id, payload.len(), refusal.into()),
         };
         let frame_len = envelope.len() + payload.len();
         conn.queue.reserve(frame_len, conn.usual.len(), &mut self.pool);
@@ -342,8 +344,8 @@ impl Outlet {
     }
 
     /// Drops a message that another thread has reserved the bytes for.
-    pub(crate) fn drop_reserved(&mut self, id: ConnId, payload_len: usize) {
-        self.messages_refused += 1;
+    pub(crate) fn drop_reserved(&mut self, id: ConnId, payload_len: usize, error: SendError) {
+        self.refusals.count(error);
         if let Some(ledger) = &self.books.ledger {
             ledger.release(id.slot(), HEADER_LEN + payload_len);
         }
@@ -530,7 +532,7 @@ impl Outlet {
 
     /// Counts a refused message. Returns whether it is the end of its connection.
     pub(crate) fn refuse(&mut self, id: ConnId, refusal: Refusal, limits: &Limits) -> bool {
-        self.messages_refused += 1;
+        self.refusals.count(refusal.into());
         if let Some(stats) = self.stats.get_mut(id.slot() as usize) {
             stats.refused += 1;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Reactor;
 use crate::conn::outbound::Request;
-use crate::error::{DisconnectReason, Error};
+use crate::error::{DisconnectReason, Error, SendError};
 use crate::handle::{Command, Handle, Shared};
 use crate::id::ConnId;
 use crate::ledger::Ledger;
@@ -60,7 +60,7 @@ impl<N: Net> Reactor<N> {
             Command::Wake => {}
             Command::Send { conn, payload } => match self.slots.find(conn) {
                 Some(_) => self.outlet.send_reserved(conn, &payload, &self.limits),
-                None => self.outlet.drop_reserved(conn, payload.len()),
+                None => self.outlet.drop_reserved(conn, payload.len(), SendError::Stale),
             },
             Command::Close { conn } => self.request_end(conn, Request::Close),
             Command::Kick { conn } => {
