@@ -1,10 +1,16 @@
 //! The sending half: messages in, contiguous bytes out. No socket, no clock.
 
+mod books;
+mod marks;
+
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use self::books::Books;
+pub(crate) use self::marks::SendDue;
+use self::marks::{Level, SoftLimit};
 use super::queue::{Queue, SLICES_MAX, Spares};
 use super::writer::FrameWriter;
 use crate::config::{Limits, SendPolicy};
@@ -16,7 +22,7 @@ use crate::ledger::{Ledger, Overdrawn};
 use crate::pool::Pool;
 use crate::slots::put;
 use crate::stats::Refusals;
-use crate::timers::{Moment, earliest};
+use crate::timers::Moment;
 
 /// What one connection has to send.
 #[derive(Debug)]
@@ -73,28 +79,6 @@ enum Room {
     Short,
     /// Nothing is sent before the socket says writable.
     None,
-}
-
-/// How the queue stands to its water marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    Low,
-    /// Above the high mark, which is to be told.
-    Rising,
-    /// Above the high mark, and not at the low one since.
-    High,
-}
-
-/// How the queue stands to its soft limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SoftLimit {
-    Within,
-    /// Above it, which is to be noted.
-    Rising,
-    /// Above it, since `soft_since`.
-    Above,
-    /// Above it for too long: messages are refused until it is within again.
-    Choked,
 }
 
 /// Whether messages are taken.
@@ -164,14 +148,6 @@ impl From<Overdrawn> for Refusal {
             Overdrawn::InAll => Refusal::MemoryFull,
         }
     }
-}
-
-/// What a deadline of a sending half means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SendDue {
-    /// No further messages until the queue is within its soft limit.
-    Choke,
-    End(DisconnectReason),
 }
 
 /// The sending halves of all connections: what an outbox borrows.
@@ -562,77 +538,6 @@ impl Outlet {
         }
     }
 
-    #[cold]
-    fn watch(&mut self, id: ConnId, limits: &Limits) {
-        let conn = &mut self.conns[id.slot() as usize];
-        let len = conn.queue.len();
-        let is_high = limits.water_marks.is_some_and(|marks| len > marks.high);
-        let is_above = limits.send_queue_soft.is_some_and(|soft| len > soft.bytes);
-        let (level, soft) = (conn.level, conn.soft);
-        if is_high && level == Level::Low {
-            conn.level = Level::Rising;
-        }
-        if is_above && soft == SoftLimit::Within {
-            conn.soft = SoftLimit::Rising;
-        }
-        if (conn.level, conn.soft) != (level, soft) {
-            self.requests.push((id, Request::Risen));
-        }
-    }
-
-    // Marks and deadlines.
-
-    /// Sees to a queue that has risen. Returns whether that is to be told.
-    pub(crate) fn note_risen(&mut self, slot: u32, now: Moment) -> bool {
-        let conn = &mut self.conns[slot as usize];
-        if conn.soft == SoftLimit::Rising {
-            (conn.soft, conn.soft_since) = (SoftLimit::Above, now);
-        }
-        let is_told = conn.level == Level::Rising;
-        if is_told {
-            conn.level = Level::High;
-        }
-        is_told
-    }
-
-    /// Sees to a queue that has fallen. Returns whether it is at the low water mark again.
-    pub(crate) fn note_fallen(&mut self, slot: u32, limits: &Limits) -> bool {
-        let conn = &mut self.conns[slot as usize];
-        let len = conn.queue.len();
-        if limits.send_queue_soft.is_some_and(|soft| len <= soft.bytes) {
-            conn.soft = SoftLimit::Within;
-        }
-        let is_low = limits.water_marks.is_some_and(|marks| len <= marks.low);
-        let is_told = is_low && conn.level == Level::High;
-        if is_told {
-            conn.level = Level::Low;
-        }
-        is_told
-    }
-
-    /// What is due next, and when.
-    pub(crate) fn deadline(&self, slot: u32, limits: &Limits) -> Option<(Moment, SendDue)> {
-        let conn = &self.conns[slot as usize];
-        let stall = limits.timeouts.write_stall.filter(|_| conn.is_stalled);
-        let stall =
-            stall.map(|span| (conn.moved.after(span), SendDue::End(DisconnectReason::WriteStall)));
-        let is_above = conn.soft == SoftLimit::Above && conn.gate == Gate::Open;
-        let soft = limits.send_queue_soft.filter(|_| is_above);
-        let soft = soft.map(|soft| {
-            let due = match soft.policy {
-                SendPolicy::Error => SendDue::Choke,
-                SendPolicy::Disconnect => SendDue::End(DisconnectReason::SendQueueFull),
-            };
-            (conn.soft_since.after(soft.span), due)
-        });
-        earliest([stall, soft])
-    }
-
-    /// Takes no further messages until the queue is within its soft limit.
-    pub(crate) fn choke(&mut self, slot: u32) {
-        self.conns[slot as usize].soft = SoftLimit::Choked;
-    }
-
     // Flushing.
 
     /// Whom the flush has to serve; to be given back empty with [`done_flushing`](Self::done_flushing).
@@ -735,74 +640,6 @@ impl Outlet {
         if conn.room != Room::None && !std::mem::replace(&mut conn.dirty, true) {
             self.dirty.push(slot);
         }
-    }
-}
-
-/// How much waits on all connections together, and whether more may.
-#[derive(Debug, Default)]
-struct Books {
-    /// Bytes in the queues.
-    queued: usize,
-    /// Bytes of unfinished input, as of the last tick: they count against the same limit.
-    held: usize,
-    /// The same and what other threads have handed in, once they may.
-    ledger: Option<Arc<Ledger>>,
-}
-
-impl Books {
-    /// Adds `len` bytes to a queue, if the limits allow it where `freed` of its bytes are about to go.
-    #[inline]
-    fn reserve(
-        &mut self,
-        id: ConnId,
-        queue: &Queue,
-        len: usize,
-        freed: usize,
-        limits: &Limits,
-    ) -> Result<(), Refusal> {
-        if let Some(ledger) = &self.ledger {
-            ledger.reserve(id, len, freed)?;
-        } else if queue.len() - freed + len > limits.send_queue_max {
-            return Err(Refusal::QueueFull);
-        } else if self.queued - freed + len
-            > limits.queued_max().min(limits.buffered_max.saturating_sub(self.held))
-        {
-            return Err(Refusal::MemoryFull);
-        }
-        self.queued += len;
-        Ok(())
-    }
-
-    /// Counts `len` bytes instead of `reserved` ones that another thread has reserved.
-    fn correct(&self, id: ConnId, reserved: usize, len: usize) -> Result<(), Overdrawn> {
-        match &self.ledger {
-            Some(ledger) if len > reserved => ledger.reserve(id, len - reserved, 0),
-            Some(ledger) => {
-                ledger.release(id.slot(), reserved - len);
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    #[inline]
-    fn release(&mut self, slot: u32, len: usize) {
-        self.queued -= len;
-        if let Some(ledger) = &self.ledger {
-            ledger.release(slot, len);
-        }
-    }
-
-    /// Takes a queue off the books.
-    fn close(&mut self, slot: u32, len: usize) {
-        self.release(slot, len);
-        if let Some(ledger) = &self.ledger {
-            ledger.close(slot);
-        }
-    }
-
-    fn in_all(&self) -> usize {
-        self.ledger.as_ref().map_or(self.queued, |ledger| ledger.in_all())
     }
 }
 
