@@ -62,8 +62,11 @@ impl Addr {
     /// logs and bans know one name for one peer.
     pub(crate) fn canonical(self) -> Addr {
         match self {
-            Addr::Ip(addr) => Addr::Ip(SocketAddr::new(addr.ip().to_canonical(), addr.port())),
-            Addr::Unix(_) => self,
+            Addr::Ip(SocketAddr::V6(six)) => match six.ip().to_canonical() {
+                IpAddr::V4(four) => Addr::from((four, six.port())),
+                IpAddr::V6(_) => self, // with its scope
+            },
+            other => other,
         }
     }
 }
@@ -185,6 +188,12 @@ mod tests {
         assert_eq!(mapped.canonical().to_string(), "10.1.2.3:9");
         let real: Addr = "[::1]:9".parse().expect("an address");
         assert_eq!(real.clone().canonical(), real);
+        let scoped: Addr = "[fe80::1%3]:9".parse().expect("an address");
+        assert_eq!(
+            scoped.clone().canonical(),
+            scoped,
+            "a link-local peer is none without its scope"
+        );
     }
 
     #[test]
