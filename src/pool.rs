@@ -121,6 +121,15 @@ mod tests {
     }
 
     #[test]
+    fn what_no_class_holds_is_lent_and_not_kept() {
+        let mut pool = Pool::default();
+        let buffer = pool.take((1 << 31) + 1); // never written, so it takes no memory
+        assert!(buffer.capacity() > 1 << 31);
+        pool.put(buffer);
+        assert_eq!(pool.bytes(), 0);
+    }
+
+    #[test]
     fn an_odd_capacity_serves_the_class_below() {
         let mut pool = Pool::default();
         pool.put(Vec::with_capacity(1_500));

@@ -114,3 +114,36 @@ fn unix_sockets_have_the_buffers_that_were_asked_for() {
     let (small, large) = (taken(8_000), taken(200_000));
     assert!(small * 4 < large, "{small} bytes are taken with 8,000 asked, {large} with 200,000");
 }
+
+/// Asking whether somebody listens on a path must not wait for a server whose backlog is full.
+#[test]
+fn a_busy_server_is_neither_waited_for_nor_replaced() {
+    use socket2::{Domain, SockAddr, Socket, Type};
+
+    let path = std::env::temp_dir().join(format!("tickwire-busy-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let addr = SockAddr::unix(&path).expect("a short path");
+    let socket = || Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+    let busy = socket();
+    busy.bind(&addr).expect("a free path");
+    busy.listen(0).expect("it is bound");
+    let mut waiting = Vec::new();
+    loop {
+        let client = socket();
+        client.set_nonblocking(true).expect("a plain option");
+        match client.connect(&addr) {
+            Ok(()) => waiting.push(client),
+            Err(_) => break, // the backlog is full
+        }
+    }
+    let (done, is_done) = std::sync::mpsc::channel();
+    let theirs = path.clone();
+    std::thread::spawn(move || {
+        let listened = Reactor::new().expect("a poller").listen(theirs.as_path()).is_ok();
+        let _ = done.send(listened);
+    });
+    let listened = is_done.recv_timeout(Duration::from_secs(10)).expect("it answers at once");
+    let is_there = path.exists();
+    let _ = std::fs::remove_file(&path);
+    assert!(!listened && is_there && !waiting.is_empty());
+}
