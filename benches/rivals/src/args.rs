@@ -13,14 +13,14 @@ tickwire beside its rivals, under the same load, in the same run.
 
 Usage: cargo run --release --manifest-path benches/rivals/Cargo.toml [-- OPTIONS]
 
-  (none)          the rows of the speed table: this library, an epoll loop, tokio; about 20 minutes
+  (none)          the rows of the speed table: this library, an epoll loop, tokio; about a quarter of an hour
   --quick         four of those rows, five runs; about four minutes
-  --full          every scenario and every server, three runs; about an hour
+  --full          every scenario and every server, three runs; about 40 minutes
   --only TEXT     only rows whose name contains TEXT; may be given several times
   --servers LIST  only these servers, of: tickwire, epoll, tokio, tokio-best, message-io, threads, netty
                   (the epoll loop is always there: the others are measured against it)
   --runs N        so many runs
-  --secs S        so many seconds measured in each (1.5)
+  --secs S        so many seconds measured in each (1.5; with --full 1)
   --out FILE      the report, as Markdown, with charts beside it. Without it, the default comparison goes to
                   docs/benchmarks.md and the full one to docs/benchmarks-full.md, if all of their rows were run
   --json FILE     every single measurement

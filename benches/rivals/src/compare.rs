@@ -77,7 +77,7 @@ fn rows(args: &Args) -> Vec<Row> {
     let mut rows = args.extent.rows();
     rows.retain(|row| args.only.is_empty() || args.only.iter().any(|part| row.name.contains(part)));
     for row in &mut rows {
-        row.load.seconds = args.seconds.unwrap_or(row.load.seconds);
+        row.load.seconds = args.seconds.unwrap_or(args.extent.seconds());
         if let Some(servers) = &args.servers {
             let wanted =
                 |kind| kind == Kind::Epoll || servers.iter().any(|name| name == short(kind));

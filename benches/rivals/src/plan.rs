@@ -17,7 +17,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many bytes stand before a payload, and what they are.
+    /// How many descriptors the server has open for each client.
+    pub fn descriptors(self) -> usize {
+        if self == Kind::Threads { 2 } else { 1 }
+    }
+
+    /// What stands before a payload.
     pub fn prefix(self) -> Prefix {
         match self {
             Kind::MessageIo => Prefix::Varint,
@@ -124,6 +129,8 @@ pub struct Aimed {
     pub port: u16,
     pub server: u32,
     pub prefix: Prefix,
+    /// The server's descriptors for each client.
+    pub descriptors: usize,
 }
 
 /// What one measurement found.
@@ -156,9 +163,9 @@ impl Outcome {
         self.messages as f64 / self.seconds
     }
 
-    /// Processor time for each message, in microseconds.
+    /// Processor time for each message, in microseconds; infinite if none came.
     pub fn cpu_each(&self) -> f64 {
-        self.cpu * 1e6 / self.messages.max(1) as f64
+        self.cpu * 1e6 / self.messages as f64
     }
 
     pub fn errors(&self) -> u64 {

@@ -45,6 +45,7 @@ pub fn measure(serve: &Serve, load: &Load) -> Result<Outcome, Failure> {
         port: server.port,
         server: server.child.id(),
         prefix: serve.kind.prefix(),
+        descriptors: serve.kind.descriptors(),
     };
     let output = myself("load", &serde_json::to_string(&aimed)?)?.output()?;
     if !output.status.success() {

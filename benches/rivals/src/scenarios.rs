@@ -28,6 +28,11 @@ impl Extent {
         }
     }
 
+    /// Seconds measured in each run.
+    pub fn seconds(self) -> f64 {
+        if self == Extent::Full { 1.0 } else { 1.5 }
+    }
+
     pub fn rows(self) -> Vec<Row> {
         match self {
             Extent::Quick => quick(),
@@ -80,9 +85,9 @@ fn full() -> Vec<Row> {
         rows.push(connections(clients, 60, &[]));
     }
     for clients in [1, 10, 100, 1000] {
-        for (window, size) in [(100, 16), (100, 100), (10, 100), (10, 1000), (4, 16384)] {
-            rows.push(flood(clients, window, size, &ALL));
-        }
+        let floods =
+            [(100, 16), (if clients == 1 { 100 } else { 10 }, 100), (10, 1000), (4, 16384)];
+        rows.extend(floods.map(|(window, size)| flood(clients, window, size, &ALL)));
     }
     for work in [Work::EchoEach, Work::Echo, Work::Repack] {
         rows.extend([1, 5, 10, 15, 20, 25, 30].map(|actors| ping_pong(actors, work, &ALL)));
@@ -152,7 +157,7 @@ fn row(name: String, load: Load, hz: u32, work: Work, kinds: &[Kind]) -> Row {
         serves.extend([Kind::Tickwire, Kind::Epoll].map(|kind| Serve { kind, work, hz }));
         serves.push(reference);
     }
-    let kinds = kinds.iter().filter(|&&kind| servers::can(kind, work));
+    let kinds = kinds.iter().filter(|&&kind| servers::can(kind, work, load.clients));
     serves.extend(kinds.map(|&kind| Serve { kind, work, hz: 0 }));
     let name = if hz > 0 { format!("{name} at {hz} Hz") } else { name };
     Row { name, load, serves, reference }

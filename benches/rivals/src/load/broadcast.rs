@@ -1,6 +1,6 @@
 //! One client talks to all, itself included, with a number of messages on their way; one has arrived once everybody has it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::client::Clients;
 use crate::Failure;
@@ -8,11 +8,15 @@ use crate::machine;
 use crate::plan::{Aimed, Outcome};
 use crate::wire::Wire;
 
+/// A server has accepted everybody by now, but one with threads may not have told all of itself yet.
+const SETTLE: Duration = Duration::from_millis(100);
+
 pub fn run(aimed: &Aimed, window: u64) -> Result<Outcome, Failure> {
     let before = machine::resident(aimed.server)?;
     let wire = Wire::new(aimed.prefix, aimed.load.size, 1, 1);
     let mut clients = Clients::connect(aimed, wire)?;
     clients.start_alike();
+    std::thread::sleep(SETTLE);
     let everybody = clients.all.len();
     // Who still lacks each of the messages on their way, by number modulo the window.
     let mut lacking = vec![everybody; window as usize];

@@ -70,7 +70,7 @@ impl Clients {
                 writes: VecDeque::new(),
             });
         }
-        wait_until_accepted(aimed.server, before + all.len())?;
+        wait_until_accepted(aimed.server, before + all.len() * aimed.descriptors)?;
         Ok(Clients {
             wire,
             span: Span::new(aimed),

@@ -67,7 +67,7 @@ pub fn cells(measured: &Measured, column: &Column) -> [String; 8] {
 
 /// A median, with its ends.
 fn range(spread: Option<Spread>, write: fn(f64) -> String) -> String {
-    let Some(spread) = spread else { return none() };
+    let Some(spread) = spread.filter(|spread| spread.median.is_finite()) else { return none() };
     format!("{} ({}–{})", write(spread.median), write(spread.min), write(spread.max))
 }
 

@@ -53,7 +53,12 @@ fn head(page: &mut String, args: &Args) -> Result<(), Failure> {
             if servers::has_netty() { servers::netty_version() } else { "not there".to_owned() };
         writeln!(page, "| Netty | {netty}, {} |", machine::output("java", &["--version"]))?;
     }
-    writeln!(page, "| runs | {} of {} s each |\n", args.runs, args.seconds.unwrap_or(1.5))?;
+    writeln!(
+        page,
+        "| runs | {} of {} s each |\n",
+        args.runs,
+        args.seconds.unwrap_or(args.extent.seconds())
+    )?;
     Ok(())
 }
 

@@ -37,12 +37,14 @@ pub fn run(serve: &Serve) -> Result<(), Failure> {
     }
 }
 
-/// Whether a server of this kind can do this.
-pub fn can(kind: Kind, work: Work) -> bool {
+/// Whether a server of this kind can do this, for so many clients.
+pub fn can(kind: Kind, work: Work, clients: usize) -> bool {
     match kind {
         Kind::Tickwire | Kind::Epoll => true,
         Kind::Tokio | Kind::TokioBest => work == Work::Echo || work == Work::ToAll,
-        Kind::MessageIo | Kind::Threads => work == Work::Echo || work == Work::ToAll,
+        Kind::MessageIo => work == Work::Echo || work == Work::ToAll,
+        // Two threads and two descriptors for each: there are not that many.
+        Kind::Threads => (work == Work::Echo || work == Work::ToAll) && clients <= 1000,
         Kind::Netty => work != Work::ToAll && has_netty(),
     }
 }
