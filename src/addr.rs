@@ -80,6 +80,31 @@ impl fmt::Display for Addr {
     }
 }
 
+/// An address in half the space, since every connection keeps its peer's: IPv4 in place, what is longer in a box.
+#[derive(Clone, Debug)]
+pub(crate) enum Peer {
+    V4(SocketAddrV4),
+    Other(Box<Addr>),
+}
+
+impl From<Addr> for Peer {
+    fn from(addr: Addr) -> Peer {
+        match addr {
+            Addr::Ip(SocketAddr::V4(addr)) => Peer::V4(addr),
+            other => Peer::Other(Box::new(other)),
+        }
+    }
+}
+
+impl Peer {
+    pub(crate) fn addr(&self) -> Addr {
+        match self {
+            Peer::V4(addr) => Addr::from(*addr),
+            Peer::Other(addr) => Addr::clone(addr),
+        }
+    }
+}
+
 /// A text that is no address: [`Addr`] wants `IP:PORT`, IPv6 in brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddrError {

@@ -26,6 +26,9 @@ pub enum Wait {
     No,
     /// For the first event, at most this long. For a server that has nothing to do between events.
     ///
+    /// Since such a loop comes back at once, a tick ends early when it has received 128 KiB: that still lies in the
+    /// processor's cache when it is read and answered. What else is there comes in the next one.
+    ///
     /// A duration below the system's resolution (1 ms with epoll) is rounded up, once.
     Event(Duration),
     /// Until this moment, never less: the frame-paced wait, for a game loop that sleeps inside of
@@ -164,7 +167,7 @@ impl<'a> Iterator for Events<'a> {
                     let card = self.slots.get(slot);
                     return Some(Event::Connected {
                         conn,
-                        peer: card.peer.clone(),
+                        peer: card.peer.addr(),
                         listener: card.listener,
                     });
                 }
@@ -385,7 +388,7 @@ impl<'a> Outbox<'a> {
 
     /// Where the peer is; known until the tick after the connection's last event was fetched.
     pub fn peer(&self, conn: ConnId) -> Option<Addr> {
-        self.slots.find(conn).map(|slot| self.slots.get(slot).peer.clone())
+        self.slots.find(conn).map(|slot| self.slots.get(slot).peer.addr())
     }
 
     /// Whether messages for this connection are taken.

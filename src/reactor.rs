@@ -127,10 +127,11 @@ impl Builder {
 impl<N: Net> Reactor<N> {
     fn on(net: N, limits: Limits) -> Reactor<N> {
         let now = net.now();
+        let room = limits.connections_max.min(CONNECTIONS_BEGUN);
         Reactor {
-            slots: Slots::default(),
-            inlet: Inlet::new(limits.batch_memory),
-            outlet: Outlet::default(),
+            slots: Slots::with_capacity(room),
+            inlet: Inlet::new(room, limits.batch_memory),
+            outlet: Outlet::new(room, &limits),
             sockets: Vec::new(),
             listeners: Listeners::default(),
             timers: Timers::new(now),
@@ -182,11 +183,11 @@ impl<N: Net> Reactor<N> {
         self.lap(Phase::Send);
         self.renew_budgets();
         match wait {
-            Wait::No => self.service(Some(Duration::ZERO))?,
+            Wait::No => self.service(Some(Duration::ZERO), usize::MAX)?,
             Wait::Event(timeout) => self.service_until_event(timeout)?,
             Wait::Until(deadline) => self.service_until(deadline)?,
         }
-        self.outlet.set_held(self.inlet.held());
+        self.outlet.set_held(self.inlet.held(), &self.limits);
         let report = self.report(carried_over);
         Ok(Tick {
             report,
@@ -199,7 +200,7 @@ impl<N: Net> Reactor<N> {
         let deadline = self.now.checked_add(timeout);
         loop {
             let patience = self.patience(deadline);
-            self.service(patience)?;
+            self.service(patience, WARM_LEN)?;
             let is_over = deadline.is_some_and(|deadline| self.now >= deadline);
             if self.inlet.batch.remaining() > 0 || self.was_called || is_over {
                 return Ok(());
@@ -211,7 +212,7 @@ impl<N: Net> Reactor<N> {
 
     fn service_until(&mut self, deadline: Instant) -> Result<(), Error> {
         loop {
-            self.service(Some(Duration::ZERO))?;
+            self.service(Some(Duration::ZERO), usize::MAX)?;
             if self.now >= deadline {
                 return Ok(());
             }
@@ -227,8 +228,8 @@ impl<N: Net> Reactor<N> {
         self.accept_budget = self.limits.accept_budget;
     }
 
-    /// One look at the sockets.
-    fn service(&mut self, timeout: Option<Duration>) -> Result<(), Error> {
+    /// One look at the sockets, to receive about so many bytes at most.
+    fn service(&mut self, timeout: Option<Duration>, most: usize) -> Result<(), Error> {
         self.counts.polls += 1;
         self.net.wait(timeout, &mut self.reports).map_err(Error::Poller)?;
         self.set_now(self.net.now());
@@ -245,7 +246,7 @@ impl<N: Net> Reactor<N> {
         self.accept();
         self.announce(self.announce_share());
         self.lap(Phase::Admit);
-        self.read();
+        self.read(most);
         self.expire();
         self.announce(usize::MAX);
         self.lap(Phase::Read);
@@ -390,7 +391,7 @@ impl<N: Net> Reactor<N> {
 
     /// Where a peer is; known until the tick after the connection's last event was fetched.
     pub fn peer(&self, conn: ConnId) -> Option<Addr> {
-        self.slots.find(conn).map(|slot| self.slots.get(slot).peer.clone())
+        self.slots.find(conn).map(|slot| self.slots.get(slot).peer.addr())
     }
 
     /// How many connections there are, incoming and outgoing, until their last event was fetched.
@@ -499,6 +500,14 @@ impl<N: Net> Drop for Reactor<N> {
         }
     }
 }
+
+/// About how many bytes a tick receives that waits for events, and so comes back at once: what it received, and the
+/// replies to it, then still lie in the processor's cache when they are used. Measured in docs/performance.md.
+const WARM_LEN: usize = 128 * 1024;
+
+/// For so many connections there is room from the beginning, which the system provides only as it is touched. That is so much
+/// that the columns get pages of their own and grow where they are: they are not moved, and leave no holes behind.
+const CONNECTIONS_BEGUN: usize = 4096;
 
 /// How often the pools give back what nobody needs.
 const TRIM_PERIOD: Duration = Duration::from_secs(1);

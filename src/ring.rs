@@ -79,6 +79,22 @@ impl Ring {
         self.check();
     }
 
+    /// Appends a header and a payload, as [`push`](Ring::push) would one after the other.
+    #[inline]
+    pub(crate) fn push_both<const N: usize>(&mut self, header: &[u8; N], payload: &[u8]) {
+        let tail = self.head as usize + self.len();
+        let len = N + payload.len();
+        if tail == self.buf.len() && len <= self.capacity() - tail {
+            self.buf.extend_from_slice(header);
+            self.buf.extend_from_slice(payload);
+            self.len += len as u32;
+            self.check();
+        } else {
+            self.push(header);
+            self.push(payload);
+        }
+    }
+
     /// Drops the first `len` bytes.
     pub(crate) fn consume(&mut self, len: usize) {
         assert!(len <= self.len(), "only what is there can be consumed");
@@ -268,6 +284,24 @@ mod tests {
                     ring.consume(capacity);
                     assert!(ring.is_empty() && ring.free() == capacity);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn two_pieces_are_as_one_after_the_other() {
+        for head in 0..8 {
+            for payload in [&b""[..], b"a", b"abc", b"abcd"] {
+                let (mut both, mut twin) = (ring(8), ring(8));
+                for ring in [&mut both, &mut twin] {
+                    ring.push(&[0; 8][..head]);
+                    ring.consume(head);
+                    ring.push(b"x");
+                }
+                both.push_both(b"hdr", payload);
+                twin.push(b"hdr");
+                twin.push(payload);
+                assert_eq!(content(&both), content(&twin));
             }
         }
     }

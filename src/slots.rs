@@ -14,7 +14,8 @@ use crate::id::ConnId;
 /// sets *muted* when the game closes a connection, and the receiving half then hands out no more
 /// messages of it, and *paused* when the game wants to hear no more of it for now; the receiving
 /// half sets *gone* when it hands out the end, and the sending half then calls the id stale. Relaxed
-/// atomics instead of cells keep the reactor `Sync`.
+/// atomics instead of cells keep the reactor `Sync`. *Live* stands there, too, so that looking an id up
+/// does not touch the entry.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     slab: Slab<Option<T>>,
@@ -30,6 +31,11 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
+    /// With room for so many entries before it grows.
+    pub(crate) fn with_capacity(room: usize) -> Slots<T> {
+        Slots { slab: Slab::with_capacity(room), ..Slots::default() }
+    }
+
     /// Live entries.
     pub(crate) fn len(&self) -> usize {
         self.slab.len() - self.retired
@@ -46,13 +52,14 @@ impl<T> Slots<T> {
             self.generations.push(NonZeroU32::MIN);
             self.marks.push(AtomicU8::new(0));
         }
-        *self.marks[slot].get_mut() = 0;
+        *self.marks[slot].get_mut() = LIVE;
         self.id(slot as u32)
     }
 
     /// Frees a slot; its id is stale from now on. A slot whose generations are used up is retired.
     pub(crate) fn remove(&mut self, slot: u32) {
         let slot = slot as usize;
+        *self.marks[slot].get_mut() = 0;
         match self.generations[slot].checked_add(1) {
             Some(next) => {
                 self.generations[slot] = next;
@@ -75,8 +82,7 @@ impl<T> Slots<T> {
     pub(crate) fn find(&self, id: ConnId) -> Option<u32> {
         let slot = id.slot() as usize;
         let generation = self.generations.get(slot)?.get();
-        (generation == id.generation() && matches!(self.slab.get(slot), Some(Some(_))))
-            .then_some(id.slot())
+        (generation == id.generation() && self.has(id.slot(), LIVE)).then_some(id.slot())
     }
 
     pub(crate) fn get(&self, slot: u32) -> &T {
@@ -140,6 +146,7 @@ pub(crate) fn put<T>(column: &mut Vec<T>, slot: u32, entry: T) {
 const MUTED: u8 = 1;
 const GONE: u8 = 2;
 const PAUSED: u8 = 4;
+const LIVE: u8 = 8;
 
 #[cfg(test)]
 mod tests {

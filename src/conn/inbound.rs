@@ -138,12 +138,13 @@ pub(crate) enum Turned {
 }
 
 impl Inlet {
-    pub(crate) fn new(batch_memory: usize) -> Inlet {
+    /// With room for so many connections before it grows.
+    pub(crate) fn new(room: usize, batch_memory: usize) -> Inlet {
         Inlet {
             arena: Arena::new(batch_memory),
             batch: Batch::default(),
             pool: Pool::default(),
-            conns: Vec::new(),
+            conns: Vec::with_capacity(room),
             throttles: Vec::new(),
             stats: Vec::new(),
             ready: VecDeque::new(),

@@ -29,7 +29,7 @@ pub(crate) mod writer;
 
 use std::io;
 
-use crate::addr::Addr;
+use crate::addr::Peer;
 use crate::error::{ConnectFailure, DisconnectReason};
 use crate::frame::FramerId;
 use crate::id::ListenerId;
@@ -38,7 +38,7 @@ use crate::timers::Moment;
 /// What both halves of a connection, and the user, may know about it.
 #[derive(Debug)]
 pub(crate) struct Card {
-    pub(crate) peer: Addr,
+    pub(crate) peer: Peer,
     /// `None` for an outgoing connection.
     pub(crate) listener: Option<ListenerId>,
     pub(crate) framer: FramerId,
@@ -155,6 +155,11 @@ fn fin_reason(truncated: bool) -> DisconnectReason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_card_stays_small() {
+        assert!(size_of::<Option<Card>>() <= 72, "every connection has one");
+    }
 
     fn walk(from: Stage, steps: &[Step]) -> Stage {
         steps.iter().fold(from, |stage, step| stage.after(*step))

@@ -24,7 +24,7 @@ use crate::slots::put;
 use crate::stats::Refusals;
 use crate::timers::Moment;
 
-/// What one connection has to send.
+/// What one connection has to send. One line of the processor's cache, since a broadcast goes through all.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     queue: Queue,
@@ -188,6 +188,13 @@ pub(crate) enum Flushed {
 }
 
 impl Outlet {
+    /// With room for so many connections before it grows.
+    pub(crate) fn new(room: usize, limits: &Limits) -> Outlet {
+        let mut outlet = Outlet { conns: Vec::with_capacity(room), ..Outlet::default() };
+        outlet.set_held(0, limits);
+        outlet
+    }
+
     /// Makes the half of a new connection. One that is not yet established is blocked until it is.
     pub(crate) fn open(
         &mut self,
@@ -277,11 +284,8 @@ impl Outlet {
     }
 
     /// Notes how much unfinished input there is.
-    pub(crate) fn set_held(&mut self, held: usize) {
-        self.books.held = held;
-        if let Some(ledger) = &self.books.ledger {
-            ledger.set_held(held);
-        }
+    pub(crate) fn set_held(&mut self, held: usize, limits: &Limits) {
+        self.books.set_held(held, limits);
     }
 
     /// From now on other threads may add to the queues, as far as the ledger allows.
@@ -329,8 +333,8 @@ impl Outlet {
 
     // Queueing: no system call, all or nothing.
 
-    /// Queues one message.
-    #[inline]
+    /// Queues one message. Always inlined: in a broadcast, calls would cost more than all else.
+    #[inline(always)]
     pub(crate) fn send(
         &mut self,
         id: ConnId,
@@ -345,8 +349,7 @@ impl Outlet {
         let header = header?;
         self.books.reserve(id, &conn.queue, HEADER_LEN + payload.len(), 0, limits)?;
         conn.queue.reserve(HEADER_LEN + payload.len(), conn.usual.len(), &mut self.pool);
-        conn.queue.ring.push(&header);
-        conn.queue.ring.push(payload);
+        conn.queue.ring.push_both(&header, payload);
         self.sent(id, limits);
         Ok(())
     }
@@ -525,17 +528,24 @@ impl Outlet {
     }
 
     /// Notes that a frame has been queued.
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, id: ConnId, limits: &Limits) {
         self.messages_sent += 1;
-        if let Some(stats) = self.stats.get_mut(id.slot() as usize) {
-            stats.messages += 1;
-            stats.queue_peak = stats.queue_peak.max(self.conns[id.slot() as usize].queue.len());
-        }
         self.mark_dirty(id.slot());
-        if self.conns[id.slot() as usize].queue.len() > limits.send_watch {
+        let queued = self.conns[id.slot() as usize].queue.len();
+        if queued > limits.send_watch {
             self.watch(id, limits);
         }
+        if !self.stats.is_empty() {
+            self.note_sent(id.slot(), queued);
+        }
+    }
+
+    #[inline(never)]
+    fn note_sent(&mut self, slot: u32, queued: usize) {
+        let stats = &mut self.stats[slot as usize];
+        stats.messages += 1;
+        stats.queue_peak = stats.queue_peak.max(queued);
     }
 
     // Flushing.

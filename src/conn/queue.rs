@@ -88,6 +88,8 @@ impl Queue {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn move_to(&mut self, mut buffer: Vec<u8>, pool: &mut Pool) {
         buffer.clear(); // a queue only appends, which is quickest where nothing stands yet
         pool.put(self.ring.rehome(buffer));

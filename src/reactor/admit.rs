@@ -231,8 +231,15 @@ impl<N: Net> Reactor<N> {
         let timeout = options.timeout.map(Span::new).or(self.limits.timeouts.connect);
         let deadline = timeout.map(|span| self.timers.begin().after(span));
         let stage = Stage::Connecting;
-        let card =
-            Card { peer, listener: None, framer, stage, deadline, scheduled: None, parked: None };
+        let card = Card {
+            peer: peer.into(),
+            listener: None,
+            framer,
+            stage,
+            deadline,
+            scheduled: None,
+            parked: None,
+        };
         match connecting {
             Ok(socket) => Ok(self.open(card, Some(socket))),
             Err(error) => {
@@ -345,7 +352,15 @@ impl<N: Net> Reactor<N> {
         let (listener, stage) = (Some(listener), Stage::Open);
         self.welcome(
             socket,
-            Card { peer, listener, framer, stage, deadline, scheduled: None, parked: None },
+            Card {
+                peer: peer.into(),
+                listener,
+                framer,
+                stage,
+                deadline,
+                scheduled: None,
+                parked: None,
+            },
         );
     }
 
@@ -354,7 +369,7 @@ impl<N: Net> Reactor<N> {
             Ok(()) => {
                 self.counts.accepted += 1;
                 if self.limits.connections_per_address_max.is_some() {
-                    self.crowd.enter(&card.peer);
+                    self.crowd.enter(&card.peer.addr());
                 }
                 let id = self.open(card, Some(socket));
                 self.announcements.push_back((id, What::Connected));

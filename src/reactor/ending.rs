@@ -146,7 +146,7 @@ impl<N: Net> Reactor<N> {
         self.outlet.end(slot);
         let card = self.slots.get(slot);
         if card.listener.is_some() && self.limits.connections_per_address_max.is_some() {
-            self.crowd.leave(&card.peer);
+            self.crowd.leave(&card.peer.addr());
         }
         if let Some(socket) = self.sockets[slot as usize].take() {
             if is_abort(ending) && !is_orderly {

@@ -59,6 +59,7 @@ impl<N: Net> Reactor<N> {
             self.note_fallen(slot);
         }
         match flushed {
+            Flushed::All if self.outlet.is_open(slot) => {} // nothing has waited for that
             Flushed::All => self.step(slot, Step::Flushed),
             Flushed::Some => self.arm(slot),
             Flushed::Shortage => {

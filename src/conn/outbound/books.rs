@@ -13,8 +13,8 @@ use crate::ledger::{Ledger, Overdrawn};
 pub(super) struct Books {
     /// Bytes in the queues.
     pub(super) queued: usize,
-    /// Bytes of unfinished input, as of the last tick: they count against the same limit.
-    pub(super) held: usize,
+    /// What they may come to. Unfinished input counts against the same limit, as of the last tick.
+    pub(super) queued_max: usize,
     /// The same and what other threads have handed in, once they may.
     pub(super) ledger: Option<Arc<Ledger>>,
 }
@@ -30,17 +30,28 @@ impl Books {
         freed: usize,
         limits: &Limits,
     ) -> Result<(), Refusal> {
-        if let Some(ledger) = &self.ledger {
-            ledger.reserve(id, len, freed)?;
+        if self.ledger.is_some() {
+            self.reserve_in_ledger(id, len, freed)?;
         } else if queue.len() - freed + len > limits.send_queue_max {
             return Err(Refusal::QueueFull);
-        } else if self.queued - freed + len
-            > limits.queued_max().min(limits.buffered_max.saturating_sub(self.held))
-        {
+        } else if self.queued - freed + len > self.queued_max {
             return Err(Refusal::MemoryFull);
         }
         self.queued += len;
         Ok(())
+    }
+
+    #[inline(never)]
+    fn reserve_in_ledger(&self, id: ConnId, len: usize, freed: usize) -> Result<(), Overdrawn> {
+        self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.reserve(id, len, freed))
+    }
+
+    /// Notes how much unfinished input there is.
+    pub(super) fn set_held(&mut self, held: usize, limits: &Limits) {
+        self.queued_max = limits.queued_max().min(limits.buffered_max.saturating_sub(held));
+        if let Some(ledger) = &self.ledger {
+            ledger.set_held(held);
+        }
     }
 
     /// Counts `len` bytes instead of `reserved` ones that another thread has reserved.

@@ -26,7 +26,9 @@ pub fn run(serve: &Serve) -> Result<(), Failure> {
         let mut tick = reactor.tick(wait)?;
         for event in &mut tick.events {
             match event {
-                Event::Connected { conn, .. } => drop(players.insert(conn, ())),
+                Event::Connected { conn, .. } if serve.work == Work::ToAll => {
+                    players.insert(conn, ());
+                }
                 Event::Disconnected { conn, .. } => drop(players.remove(conn)),
                 Event::Message { conn, payload } => match serve.work {
                     // A client that does not read is refused further messages, as a game would do.
