@@ -12,13 +12,14 @@
 //! - `send`: from payloads to bytes that are ready to leave, and dropped then.
 
 #[allow(missing_docs)]
+#[path = "../common/feed.rs"]
 mod feed;
 
 use std::hint::black_box;
 
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use tickwire::{Codec, Envelope, Event, Framing, LengthField, Line, LineEnding, Wait};
+use tickwire::{Builder, Codec, Envelope, Event, Framing, LengthField, Line, LineEnding, Wait};
 use tokio_util::codec::{Decoder, Encoder, LengthDelimitedCodec};
 
 const LENS: [usize; 4] = [16, 100, 1_000, 16_384];
@@ -38,6 +39,10 @@ fn framings(len: usize) -> Vec<(&'static str, Framing)> {
         #[cfg(feature = "delimiter")]
         ("delimiter", Framing::Delimiter(tickwire::Delimiter::new(b"\0"))),
     ]
+}
+
+fn builder(framing: Framing) -> Builder {
+    Builder::new().frame_len_max(LEN_MAX).framing(framing).send_queue_max(4 << 20)
 }
 
 fn count_of(len: usize) -> usize {
@@ -97,9 +102,10 @@ fn receive(criterion: &mut Criterion) {
     for len in LENS {
         group.throughput(Throughput::Elements(count_of(len) as u64));
         for (name, framing) in framings(len) {
-            let (mut reactor, _) = feed::reactor(framing, stream(framing, len));
+            let (mut reactor, _) = feed::reactor(builder(framing), 1, stream(framing, len));
             group.bench_function(BenchmarkId::new(name, len), |bencher| {
                 bencher.iter(|| {
+                    reactor.net_mut().feed();
                     let mut count = 0;
                     for event in reactor.tick(Wait::No).expect("it always works").events {
                         if let Event::Message { payload, .. } = event {
@@ -134,13 +140,13 @@ fn send(criterion: &mut Criterion) {
     for len in LENS {
         group.throughput(Throughput::Elements(count_of(len) as u64));
         for (name, framing) in framings(len) {
-            let (mut reactor, conn) = feed::reactor(framing, Vec::new());
+            let (mut reactor, conns) = feed::reactor(builder(framing), 1, Vec::new());
             let payload = vec![b'x'; len];
             group.bench_function(BenchmarkId::new(name, len), |bencher| {
                 bencher.iter(|| {
                     let mut outbox = reactor.outbox();
                     for _ in 0..count_of(len) {
-                        outbox.send(conn, black_box(&payload)).expect("room");
+                        outbox.send(conns[0], black_box(&payload)).expect("room");
                     }
                     reactor.flush();
                 });

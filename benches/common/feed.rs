@@ -1,4 +1,4 @@
-//! A network without a kernel, for one connection: a wait says it is ready, a receive copies prepared bytes.
+//! A network without a kernel: a wait says who has been fed, a receive copies prepared bytes, a send swallows.
 
 use std::hint::black_box;
 use std::io::{self, IoSlice};
@@ -6,42 +6,41 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tickwire::net::{Net, Readiness, Received, Source};
-use tickwire::{
-    Addr, Builder, ConnId, ConnectOptions, Event, Framing, ListenOptions, Reactor, Wait,
-};
+use tickwire::{Addr, Builder, ConnId, ConnectOptions, Event, ListenOptions, Reactor, Wait};
 
 pub struct Feed {
-    /// What arrives in each wait.
-    bytes: Vec<u8>,
+    /// What each connection receives when it is fed.
+    pub bytes: Vec<u8>,
+    /// Clients still to be accepted.
     waiting: u32,
     connections: u32,
-    is_feeding: bool,
+    is_fed: bool,
     pub sent: usize,
     now: Instant,
 }
 
-/// A reactor with one connection, which receives `bytes` in each tick, if any.
-pub fn reactor(framing: Framing, bytes: Vec<u8>) -> (Reactor<Feed>, ConnId) {
-    let feed = Feed {
-        is_feeding: !bytes.is_empty(),
-        bytes,
-        waiting: 1,
-        connections: 1,
-        sent: 0,
-        now: Instant::now(),
-    };
-    let builder = Builder::new().frame_len_max(super::LEN_MAX).framing(framing);
-    let mut reactor = builder.send_queue_max(4 << 20).build_on(feed).expect("usable settings");
+impl Feed {
+    /// The next wait finds everybody readable.
+    pub fn feed(&mut self) {
+        self.is_fed = true;
+    }
+}
+
+/// A reactor with so many connections, all accepted, each of which receives `bytes` when it is fed.
+pub fn reactor(builder: Builder, connections: u32, bytes: Vec<u8>) -> (Reactor<Feed>, Vec<ConnId>) {
+    let (is_fed, sent) = (false, 0);
+    let feed = Feed { bytes, waiting: connections, connections, is_fed, sent, now: Instant::now() };
+    let mut reactor = builder.build_on(feed).expect("usable settings");
     reactor.listen("127.0.0.1:1").expect("it always works");
-    let mut conn = None;
-    while conn.is_none() {
+    let mut conns = Vec::new();
+    while conns.len() < connections as usize {
         for event in reactor.tick(Wait::No).expect("it always works").events {
-            if let Event::Connected { conn: new, .. } = event {
-                conn = Some(new);
+            if let Event::Connected { conn, .. } = event {
+                conns.push(conn);
             }
         }
     }
-    (reactor, conn.expect("it was waited for"))
+    (reactor, conns)
 }
 
 impl Net for Feed {
@@ -60,7 +59,7 @@ impl Net for Feed {
         let report = |source| Readiness { source, readable: true, writable: false, insist: false };
         if self.waiting > 0 {
             ready.push(report(Source::Listener(0)));
-        } else if self.is_feeding {
+        } else if std::mem::take(&mut self.is_fed) {
             ready.extend((0..self.connections).map(|slot| report(Source::Conn(slot))));
         }
         Ok(())
