@@ -131,6 +131,42 @@ impl<'a> Events<'a> {
         Events { records, fetched, arena, inbound, slots, reap }
     }
 
+    /// What there is to tell beside messages in the arena, unless the game has no interest in it any more.
+    #[cold]
+    #[inline(never)]
+    fn rarer(&mut self, conn: ConnId, what: What) -> Option<Event<'a>> {
+        let slot = conn.slot();
+        let is_muted = self.slots.is_muted(slot);
+        match what {
+            What::InArena { .. } => None, // told by `next`
+            What::InRing { start, len } if !is_muted => {
+                let payload = self.inbound[slot as usize].lent(start, len);
+                Some(Event::Message { conn, payload })
+            }
+            What::SendQueueHigh if !is_muted => Some(Event::SendQueueHigh { conn }),
+            What::SendQueueLow if !is_muted => Some(Event::SendQueueLow { conn }),
+            What::InRing { .. } | What::SendQueueHigh | What::SendQueueLow => None,
+            What::Connected => {
+                let card = self.slots.get(slot);
+                let (peer, listener) = (card.peer.addr(), card.listener);
+                Some(Event::Connected { conn, peer, listener })
+            }
+            What::Ended => {
+                self.slots.set_gone(slot);
+                self.reap.push(slot);
+                Some(match self.slots.get(slot).stage {
+                    Stage::Ended(Ending::Disconnected(reason)) => {
+                        Event::Disconnected { conn, reason }
+                    }
+                    Stage::Ended(Ending::ConnectFailed(reason)) => {
+                        Event::ConnectFailed { conn, reason }
+                    }
+                    stage => unreachable!("the last event of a connection in {stage:?}"),
+                })
+            }
+        }
+    }
+
     /// How many events are still to be fetched, at most: messages of a connection that is closed
     /// meanwhile are counted, but not handed out.
     pub fn remaining(&self) -> usize {
@@ -141,49 +177,18 @@ impl<'a> Events<'a> {
 impl<'a> Iterator for Events<'a> {
     type Item = Event<'a>;
 
-    #[inline]
+    /// Inlined into the game's loop: a message then goes from hand to hand in registers.
+    #[inline(always)]
     fn next(&mut self) -> Option<Event<'a>> {
         loop {
-            let Record { id: conn, what } = *self.records.get(*self.fetched)?;
+            let &Record { id: conn, what } = self.records.get(*self.fetched)?;
             *self.fetched += 1;
-            let slot = conn.slot();
-            match what {
-                What::InArena { start, len } if !self.slots.is_muted(slot) => {
+            if let What::InArena { start, len } = what {
+                if !self.slots.is_muted(conn.slot()) {
                     return Some(Event::Message { conn, payload: self.arena.get(start, len) });
                 }
-                What::InRing { start, len } if !self.slots.is_muted(slot) => {
-                    let payload = self.inbound[slot as usize].lent(start, len);
-                    return Some(Event::Message { conn, payload });
-                }
-                What::SendQueueHigh if !self.slots.is_muted(slot) => {
-                    return Some(Event::SendQueueHigh { conn });
-                }
-                What::SendQueueLow if !self.slots.is_muted(slot) => {
-                    return Some(Event::SendQueueLow { conn });
-                }
-                What::InArena { .. } | What::InRing { .. } => {}
-                What::SendQueueHigh | What::SendQueueLow => {}
-                What::Connected => {
-                    let card = self.slots.get(slot);
-                    return Some(Event::Connected {
-                        conn,
-                        peer: card.peer.addr(),
-                        listener: card.listener,
-                    });
-                }
-                What::Ended => {
-                    self.slots.set_gone(slot);
-                    self.reap.push(slot);
-                    return Some(match self.slots.get(slot).stage {
-                        Stage::Ended(Ending::Disconnected(reason)) => {
-                            Event::Disconnected { conn, reason }
-                        }
-                        Stage::Ended(Ending::ConnectFailed(reason)) => {
-                            Event::ConnectFailed { conn, reason }
-                        }
-                        stage => unreachable!("the last event of a connection in {stage:?}"),
-                    });
-                }
+            } else if let Some(event) = self.rarer(conn, what) {
+                return Some(event);
             }
         }
     }
