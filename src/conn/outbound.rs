@@ -593,10 +593,16 @@ impl Outlet {
         let conn = &mut self.conns[slot as usize];
         conn.usual.note(conn.queue.ring.len());
         while !conn.queue.is_empty() {
-            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            let (count, offered) = conn.queue.gather(&mut slices);
             self.sends += 1;
-            match send(&slices[..count]) {
+            let (offered, result) = match conn.queue.in_one_piece() {
+                Some(bytes) => (bytes.len(), send(&[IoSlice::new(bytes)])),
+                None => {
+                    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+                    let (count, offered) = conn.queue.gather(&mut slices);
+                    (offered, send(&slices[..count]))
+                }
+            };
+            match result {
                 Ok(sent) => {
                     self.bytes_sent += sent as u64;
                     if let Some(stats) = self.stats.get_mut(slot as usize) {

@@ -142,6 +142,13 @@ impl Queue {
         piece.content.release(pool);
     }
 
+    /// All that waits, if it lies in one piece, as it nearly always does.
+    #[inline]
+    pub(crate) fn in_one_piece(&self) -> Option<&[u8]> {
+        let (bytes, wrapped) = self.ring.slices();
+        (self.aside.is_none() && wrapped.is_empty()).then_some(bytes)
+    }
+
     /// What leaves next, in order, in as many pieces as there is room for. Returns the number of
     /// pieces and of bytes.
     #[inline]
