@@ -15,4 +15,7 @@ mod lifecycle;
 mod limits;
 mod pressure;
 mod regressions;
+// The errno values are Linux'.
+#[cfg(target_os = "linux")]
+mod torture;
 mod waiting;
