@@ -49,7 +49,8 @@ pub struct Reactor<N: Net = MioNet> {
     sockets: Vec<Option<N::Stream>>,
     listeners: Listeners<N::Listener>,
     timers: Timers,
-    /// When connections that have used up their rate may go on. Apart, since there is one for nearly every message.
+    /// When connections that have used up their rate, or found the system short of memory, are read on. Apart, since there is
+    /// one for nearly every message.
     rests: Timers,
     /// First and last events that wait for room in the batch.
     announcements: VecDeque<(ConnId, What)>,
@@ -511,3 +512,6 @@ const CONNECTIONS_BEGUN: usize = 4096;
 
 /// How often the pools give back what nobody needs.
 const TRIM_PERIOD: Duration = Duration::from_secs(1);
+
+/// How long a connection rests whose send or receive failed for want of memory.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(10);

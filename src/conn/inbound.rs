@@ -50,6 +50,8 @@ struct Intake {
     readable: bool,
     /// A short receive does not prove it drained (see `Readiness::insist`).
     insist: bool,
+    /// The last receive failed for want of memory.
+    is_short: bool,
     /// How the input ended, once it has; told after the backlog is handed out.
     end: Option<ReadEnd>,
     /// What this tick's turns have used up of the quanta.
@@ -127,6 +129,8 @@ pub(crate) enum Turned {
     Again,
     /// There may be more, but it has used up its rate until this moment.
     Throttled(Moment),
+    /// There may be more, but the system is short of memory: nothing will tell when to go on.
+    Shortage,
     /// There may be more, but the arena is full: nobody else's turn can bring anything either.
     ArenaFull,
     /// The peer's FIN; all before it is in the batch.
@@ -558,6 +562,7 @@ impl Inbound {
         match self.intake.end {
             Some(ReadEnd::Fin) => Turned::Fin { truncated: self.ring.len() > self.lent as usize },
             Some(ReadEnd::Failed(kind)) => Turned::Failed(kind),
+            None if self.intake.is_short => Turned::Shortage,
             None if self.intake.readable => Turned::Again,
             None => Turned::Idle,
         }
@@ -603,6 +608,7 @@ impl Intake {
         recv: &mut impl FnMut(&mut [u8]) -> io::Result<Received>,
     ) -> usize {
         debug_assert!(!into.is_empty(), "receiving into nothing would look like a FIN");
+        self.is_short = false;
         match recv(into) {
             Ok(Received { len: 0, .. }) => self.end = Some(ReadEnd::Fin),
             Ok(Received { len, drained }) => {
@@ -614,7 +620,7 @@ impl Intake {
                 io::ErrorKind::WouldBlock => (self.readable, self.insist) = (false, false),
                 // The socket is as it was, so it is read again next turn.
                 io::ErrorKind::Interrupted => {}
-                _ if is_shortage(&error) => {}
+                _ if is_shortage(&error) => self.is_short = true,
                 kind => self.end = Some(ReadEnd::Failed(kind)),
             },
         }

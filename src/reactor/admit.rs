@@ -317,7 +317,7 @@ impl<N: Net> Reactor<N> {
                         if !std::mem::replace(&mut self.listeners.shortage_told, true) {
                             warn!("cannot accept clients for the moment, trying on: {error}");
                         }
-                        self.listeners.shortage_until = Some(self.now + SHORTAGE_PAUSE);
+                        self.listeners.shortage_until = Some(self.now + ACCEPT_PAUSE);
                         return;
                     }
                 },
@@ -405,4 +405,4 @@ impl Reactor<MioNet> {
 }
 
 /// How long accepting rests when descriptors or memory are short and we close nothing ourselves.
-const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -1,10 +1,11 @@
 //! What comes in.
 
-use super::Reactor;
+use super::{Reactor, SHORTAGE_PAUSE};
 use crate::conn::inbound::{Turned, Visit};
 use crate::conn::{Stage, Step};
 use crate::error::DisconnectReason;
 use crate::net::Net;
+use crate::timers::Span;
 
 impl<N: Net> Reactor<N> {
     /// Gives everybody who is ready one turn, in the order in which they became so, until `most` bytes have
@@ -54,6 +55,10 @@ impl<N: Net> Reactor<N> {
             Turned::Idle => {}
             Turned::Again => self.inlet.requeue(slot),
             Turned::Throttled(until) => self.rests.set(until, self.slots.id(slot)),
+            Turned::Shortage => {
+                let until = self.timers.begin().after(Span::new(SHORTAGE_PAUSE));
+                self.rests.set(until, self.slots.id(slot));
+            }
             Turned::ArenaFull => {
                 self.inlet.unread(slot);
                 return false;

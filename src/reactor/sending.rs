@@ -1,8 +1,6 @@
 //! What goes out.
 
-use std::time::Duration;
-
-use super::Reactor;
+use super::{Reactor, SHORTAGE_PAUSE};
 use crate::batch::What;
 use crate::conn::outbound::{Flushed, Request};
 use crate::conn::{Stage, Step};
@@ -64,7 +62,7 @@ impl<N: Net> Reactor<N> {
             Flushed::Some => self.arm(slot),
             Flushed::Shortage => {
                 self.short_of_memory.push(self.slots.id(slot));
-                self.resend_at.get_or_insert(self.now + RESEND_PAUSE);
+                self.resend_at.get_or_insert(self.now + SHORTAGE_PAUSE);
             }
             Flushed::Failed => self.send_failed(slot),
         }
@@ -110,6 +108,3 @@ impl<N: Net> Reactor<N> {
         }
     }
 }
-
-/// How long a connection rests whose send failed for want of memory.
-const RESEND_PAUSE: Duration = Duration::from_millis(10);

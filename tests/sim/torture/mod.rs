@@ -12,7 +12,7 @@ use tickwire::{ConnectFailure, DisconnectReason};
 
 use self::errno::*;
 use self::net::{Call, Fault, Plan};
-use self::story::{ALL, Life, Name, Told, tell};
+use self::story::{ALL, LASTS, Life, Name, Told, tell};
 use crate::harness::MS;
 
 /// What may come of a fault.
@@ -162,6 +162,30 @@ fn each_call_fails_once_everywhere_with_every_errno() {
         }
     }
     println!("stories told with one fault: {runs:?}");
+}
+
+/// Shortages last. Nobody ends for one, nobody spins meanwhile, and afterwards all goes on without an edge.
+#[test]
+fn a_shortage_that_lasts_costs_neither_a_connection_nor_the_processor() {
+    for style in styles() {
+        let reference = tell(style, None);
+        for (call, errnos) in [
+            (Call::Accept, &[EMFILE, ENFILE, ENOBUFS, ENOMEM][..]),
+            (Call::Recv, &[ENOMEM, ENOBUFS]),
+            (Call::Send, &[ENOMEM, ENOBUFS]),
+        ] {
+            for errno in errnos {
+                for nth in 0..reference.count(call) {
+                    let plan = Plan { call, nth, fault: Fault::Errno(*errno), lasts: LASTS };
+                    let told = tell(style, Some(plan));
+                    judge(&reference, &told, plan, Allowed::Nothing);
+                    // Once each 10 ms for each connection; a new edge is a reason to look sooner.
+                    let most = 12 * 14;
+                    assert!(told.failed <= most, "{} tries in {LASTS:?}: {plan:?}", told.failed);
+                }
+            }
+        }
+    }
 }
 
 /// Compares a story with one fault to the one without.
