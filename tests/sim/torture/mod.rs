@@ -6,6 +6,7 @@ mod net;
 mod story;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tickwire::sim::Faults;
 use tickwire::{ConnectFailure, DisconnectReason};
@@ -154,7 +155,7 @@ fn each_call_fails_once_everywhere_with_every_errno() {
         for call in ALL {
             for (fault, allowed) in faults_of(call) {
                 for nth in 0..reference.count(call) {
-                    let plan = Plan { call, nth, fault, lasts: MS * 0 };
+                    let plan = Plan { call, nth, fault, lasts: Duration::ZERO };
                     judge(&reference, &tell(style, Some(plan)), plan, allowed);
                     *runs.entry(call).or_insert(0) += 1;
                 }
