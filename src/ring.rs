@@ -255,7 +255,7 @@ mod tests {
     /// containers/crun#2207: wrong exactly when full. Every capacity up to 64, every start offset,
     /// every partial drain, against a queue of bytes.
     #[test]
-    fn a_ring_filled_and_drained_at_every_offset_is_a_queue() {
+    fn o05_a_ring_filled_and_drained_at_every_offset_is_a_queue() {
         for capacity in 1..=64usize {
             for start in 0..=capacity {
                 for drain in 0..=capacity {

@@ -148,7 +148,7 @@ fn replies_to_a_half_closed_peer_that_never_reads_end_at_the_deadline() {
 }
 
 #[test]
-fn closing_delivers_a_mebibyte_to_a_slow_reader() {
+fn o17_closing_delivers_a_mebibyte_to_a_slow_reader() {
     let mut arena =
         Arena::with(Reactor::builder(), Faults { window: 32 * 1024, ..Faults::default() });
     let (mut peer, conn) = arena.meet();
@@ -199,7 +199,7 @@ fn closing_discards_input_instead_of_resetting_what_leaves() {
 }
 
 #[test]
-fn a_peer_that_never_reads_is_reset_at_the_close_deadline() {
+fn o17_a_peer_that_never_reads_is_reset_at_the_close_deadline() {
     let builder = Reactor::builder().close_timeout(2 * SECOND);
     let mut arena = Arena::with(builder, Faults { window: 1_024, ..Faults::default() });
     let (peer, conn) = arena.meet();

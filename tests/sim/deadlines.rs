@@ -25,7 +25,7 @@ fn assert_about(took: u128, due: u128) {
 
 /// dolthub/doltlite#1761, cloudflare/pingora#539: the drip.
 #[test]
-fn dripping_does_not_move_the_deadline_of_a_frame() {
+fn o15_dripping_does_not_move_the_deadline_of_a_frame() {
     let builder = Reactor::builder().idle_timeout(500 * MS).frame_timeout(2 * SECOND);
     for head in [&[][..], &frame(&[0; 100])[..5]] {
         let mut arena = arena(builder.clone());
@@ -49,7 +49,7 @@ fn dripping_does_not_move_the_deadline_of_a_frame() {
 }
 
 #[test]
-fn honest_peers_outlive_every_deadline() {
+fn o15_honest_peers_outlive_every_deadline() {
     let builder = Reactor::builder()
         .idle_timeout(500 * MS)
         .frame_timeout(2 * SECOND)
@@ -73,7 +73,7 @@ fn honest_peers_outlive_every_deadline() {
 }
 
 #[test]
-fn silence_ends_at_the_idle_timeout() {
+fn o15_silence_ends_at_the_idle_timeout() {
     let mut arena = arena(Reactor::builder().idle_timeout(500 * MS));
     let (mut peer, conn) = arena.meet();
     arena.ticks(300);

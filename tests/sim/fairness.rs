@@ -9,7 +9,7 @@ use crate::harness::{Arena, MS, Seen, frame, frames, messages, payload};
 const FLOOD: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
 
 #[test]
-fn a_flood_of_empty_frames_costs_a_neighbour_at_most_two_ticks() {
+fn o04_a_flood_of_empty_frames_costs_a_neighbour_at_most_two_ticks() {
     let mut arena = Arena::with(Reactor::builder(), roomy());
     let (mut flooder, noisy) = arena.meet();
     let (mut neighbour, quiet) = arena.meet();
@@ -40,7 +40,7 @@ fn a_flood_of_empty_frames_costs_a_neighbour_at_most_two_ticks() {
 }
 
 #[test]
-fn a_flood_of_large_frames_costs_a_neighbour_at_most_two_ticks() {
+fn o08_a_flood_of_large_frames_costs_a_neighbour_at_most_two_ticks() {
     let mut arena = Arena::with(Reactor::builder().batch_memory(256 * 1024), roomy());
     let (mut flooder, noisy) = arena.meet();
     let (mut neighbour, quiet) = arena.meet();

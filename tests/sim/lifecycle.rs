@@ -188,7 +188,7 @@ fn a_connect_that_fails_on_the_spot_is_one_event_too() {
 }
 
 #[test]
-fn a_connect_without_answer_ends_at_its_deadline() {
+fn o16_a_connect_without_answer_ends_at_its_deadline() {
     let faults = Faults { connect_hangs: 1_000, ..Faults::default() };
     let builder = Reactor::builder().connect_timeout(3 * SECOND);
     let mut pair = Pair::with(Reactor::builder(), builder, faults);

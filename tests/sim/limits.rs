@@ -16,7 +16,7 @@ fn newcomers(seen: &[Seen]) -> Vec<ConnId> {
 }
 
 #[test]
-fn without_descriptors_clients_wait_and_get_in_when_we_close_one() {
+fn o10_without_descriptors_clients_wait_and_get_in_when_we_close_one() {
     let faults = Faults { descriptors_max: 3, ..Faults::default() };
     let mut arena = Arena::with(Reactor::builder(), faults);
     let peers: Vec<RawPeer> = (0..4).map(|_| arena.knock()).collect();
@@ -30,7 +30,7 @@ fn without_descriptors_clients_wait_and_get_in_when_we_close_one() {
 }
 
 #[test]
-fn without_descriptors_accept_is_retried_without_spinning() {
+fn o10_without_descriptors_accept_is_retried_without_spinning() {
     let faults = Faults { descriptors_max: 2, ..Faults::default() };
     let mut arena = Arena::with(Reactor::builder(), faults);
     let _peers: Vec<RawPeer> = (0..3).map(|_| arena.knock()).collect();
@@ -45,7 +45,7 @@ fn without_descriptors_accept_is_retried_without_spinning() {
 }
 
 #[test]
-fn without_descriptors_a_waiting_tick_wakes_up_for_the_retry() {
+fn o10_without_descriptors_a_waiting_tick_wakes_up_for_the_retry() {
     let faults = Faults { descriptors_max: 2, ..Faults::default() };
     let mut arena = Arena::with(Reactor::builder(), faults);
     let _peers: Vec<RawPeer> = (0..2).map(|_| arena.knock()).collect();

@@ -287,7 +287,7 @@ fn a_large_encoded_message_that_is_refused_costs_no_memory_afterwards() {
 
 /// After a burst memory shrinks: half of what nobody needs each second.
 #[test]
-fn after_a_burst_the_pools_give_back_what_nobody_needs() {
+fn o18_after_a_burst_the_pools_give_back_what_nobody_needs() {
     let builder = Reactor::builder().frame_len_max(100_000).send_queue_max(300_000);
     let mut arena = arena(builder);
     let mut peers: Vec<_> = (0..50).map(|_| arena.meet()).collect();

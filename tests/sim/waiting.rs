@@ -222,3 +222,33 @@ fn a_sleepy_system_delays_but_never_shortens() {
         assert!(arena.now() - begin >= 10 * MS);
     }
 }
+
+/// netty/netty#4082, redpanda-data/seastar#64: five ticks of a second each wait their full second.
+#[test]
+fn o07_a_closed_connection_wakes_nobody() {
+    for resets in [false, true] {
+        let mut arena =
+            Arena::with(Reactor::builder(), Faults { window: 1_000, ..Faults::default() });
+        let (mut peer, conn) = arena.meet();
+        let stays = if resets {
+            for _ in 0..60 {
+                arena.server.send(conn, &[1; 16_384]);
+            }
+            arena.tick();
+            peer.reset();
+            None
+        } else {
+            peer.shutdown_write();
+            Some(peer)
+        };
+        arena.until_over(conn);
+        arena.tick();
+        let (begin, before) = (arena.now(), arena.server.counts().waits);
+        for _ in 0..5 {
+            assert_eq!(arena.server.tick_with(Wait::Event(Duration::from_secs(1)), |_, _| ()), []);
+        }
+        assert!(arena.now() - begin >= Duration::from_secs(5));
+        assert!(arena.server.counts().waits - before < 10);
+        drop(stays);
+    }
+}

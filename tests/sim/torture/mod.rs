@@ -8,13 +8,13 @@ mod story;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tickwire::sim::Faults;
-use tickwire::{ConnectFailure, DisconnectReason};
+use tickwire::sim::{Faults, SimWorld};
+use tickwire::{ConnectFailure, DisconnectReason, Event, Reactor, Wait};
 
 use self::errno::*;
-use self::net::{Call, Fault, Plan};
+use self::net::{Call, FailingNet, Fault, Plan};
 use self::story::{ALL, LASTS, Life, Name, Told, tell};
-use crate::harness::MS;
+use crate::harness::{MS, SECOND, SERVER};
 
 /// What may come of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +187,38 @@ fn a_shortage_that_lasts_costs_neither_a_connection_nor_the_processor() {
             }
         }
     }
+}
+
+/// tiny-http/tiny-http#283, status-im/nim-chronos#233, MirrorNetworking/Mirror#2695: every third accept fails, in turn for
+/// each of these reasons.
+#[test]
+fn o11_one_accept_error_stops_the_listener() {
+    let errnos = [ECONNABORTED, EPROTO, EINTR, ENETDOWN, EPERM, ENOBUFS, EAGAIN];
+    let every_third = |number: usize| Plan {
+        call: Call::Accept,
+        nth: 3 * number + 2,
+        fault: Fault::Errno(errnos[number % errnos.len()]),
+        lasts: Duration::ZERO,
+    };
+    let world = SimWorld::new(1, Faults::default());
+    let net = FailingNet::new(world.host(SERVER), (0..300).map(every_third).collect());
+    let mut reactor = Reactor::builder().build_on(net).expect("usable settings");
+    let listener = reactor.listen((SERVER, 7777)).expect("a free port");
+    let addr = reactor.local_addr(listener).expect("it listens");
+    let clients: Vec<_> = (0..300u16)
+        .map(|number| world.raw_connect([10, 0, (number >> 8) as u8, number as u8].into(), &addr))
+        .collect();
+    let (mut connected, deadline) = (0, world.now() + 10 * SECOND);
+    while connected < clients.len() {
+        world.advance(MS);
+        for event in reactor.tick(Wait::No).expect("no error for one client's sake").events {
+            assert!(matches!(event, Event::Connected { .. }), "{event:?}");
+            connected += 1;
+        }
+        assert!(world.now() < deadline, "{connected} are connected");
+    }
+    assert!(reactor.net().failed() >= 100);
+    assert!(reactor.local_addr(listener).is_some());
 }
 
 /// Compares a story with one fault to the one without.

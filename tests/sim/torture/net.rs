@@ -56,9 +56,10 @@ pub(crate) struct Plan {
 /// See the module.
 pub(crate) struct FailingNet {
     net: SimNet,
-    plan: Option<Plan>,
+    plans: Vec<Plan>,
     counts: [Cell<usize>; CALLS],
-    since: Cell<Option<Instant>>,
+    /// Until when the fault that has come lasts.
+    until: Cell<Option<Instant>>,
     failed: Cell<usize>,
     hit: RefCell<Option<Addr>>,
     /// Edges that a lie has put off: told by the next wait.
@@ -79,12 +80,12 @@ pub(crate) struct Line {
 }
 
 impl FailingNet {
-    pub(crate) fn new(net: SimNet, plan: Option<Plan>) -> FailingNet {
+    pub(crate) fn new(net: SimNet, plans: Vec<Plan>) -> FailingNet {
         FailingNet {
             net,
-            plan,
+            plans,
             counts: Default::default(),
-            since: Cell::new(None),
+            until: Cell::new(None),
             failed: Cell::new(0),
             hit: RefCell::new(None),
             owed: Vec::new(),
@@ -110,13 +111,14 @@ impl FailingNet {
     fn fault(&self, call: Call) -> Option<Fault> {
         let count = &self.counts[call as usize];
         let nth = count.replace(count.get() + 1);
-        let plan = self.plan.filter(|plan| plan.call == call && nth >= plan.nth)?;
-        let since = self.since.get().unwrap_or(self.net.now());
-        let is_over = nth > plan.nth && self.net.now() >= since + plan.lasts;
-        if is_over {
-            return None;
+        let now = self.net.now();
+        let is_lasting = self.until.get().is_some_and(|until| now < until);
+        let comes =
+            |plan: &&Plan| plan.call == call && (nth == plan.nth || nth > plan.nth && is_lasting);
+        let plan = self.plans.iter().find(comes)?;
+        if nth == plan.nth {
+            self.until.set(Some(now + plan.lasts));
         }
-        self.since.set(Some(since));
         self.failed.set(self.failed.get() + 1);
         assert!(self.failed.get() < SPIN, "{call:?} is tried again and again, without a rest");
         Some(plan.fault)

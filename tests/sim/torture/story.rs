@@ -105,7 +105,7 @@ struct Peer {
 
 impl Story {
     fn begin(world: SimWorld, plan: Option<Plan>) -> Story {
-        let net = FailingNet::new(world.host(SERVER), plan);
+        let net = FailingNet::new(world.host(SERVER), plan.into_iter().collect());
         let builder = Reactor::builder()
             .frame_len_max(60_000)
             .send_queue_max(120_000)
