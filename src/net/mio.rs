@@ -391,9 +391,11 @@ fn is_connected<A>(peer: io::Result<A>) -> io::Result<bool> {
     }
 }
 
-/// Whether a connect has begun in the background: EINPROGRESS on Unix, WSAEWOULDBLOCK on Windows.
+/// Whether a connect has begun in the background: EINPROGRESS on Unix, WSAEWOULDBLOCK on Windows. An interrupted one goes on,
+/// too (POSIX, connect).
 fn is_under_way(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(EINPROGRESS)
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+        || error.raw_os_error() == Some(EINPROGRESS)
 }
 
 /// Whether a socket's file is there and nobody listens on it any more. A file that is no socket is somebody's; and a server
