@@ -177,11 +177,13 @@ fn o14_disconnecting_while_iterating_and_inside_the_disconnect_handling() {
         ends.len() == CLIENTS / 2
     });
     tick_until(&mut reactor, |reactor| {
-        reactor.stats().bytes_queued == 0 && readers.iter().all(|reader| reader.is_finished())
+        // The last slot is free in the tick after its last event.
+        reactor.connections() == CLIENTS / 2
+            && reactor.stats().bytes_queued == 0
+            && readers.iter().all(|reader| reader.is_finished())
     });
     for reader in readers {
         let (heard, _client) = reader.join().expect("no panic");
         assert!(heard == payload, "the whole broadcast");
     }
-    assert_eq!(reactor.connections(), CLIENTS / 2);
 }
