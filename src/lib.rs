@@ -85,6 +85,9 @@
 //!
 //! # Where to read on
 //!
+//! The [`guide`]: [the first hour](guide::first_hour), [embedding](guide::embedding) with a snippet for each question,
+//! [limits](guide::limits), [framings](guide::wire), [troubleshooting](guide::troubleshooting).
+//!
 //! [`Reactor`] and [`Wait`] for the loop, [`Outbox`] for sending, [`Builder`] for every limit, [`ListenOptions`] and
 //! [`ConnectOptions`] for sockets, [`ConnMap`] for data of your own, [`Handle`] for other threads, [`TickReport`] and [`Stats`] for
 //! what it costs, [`Reactor::shutdown`] for the end.
@@ -114,6 +117,8 @@ mod error;
 mod event;
 mod filter;
 mod frame;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 mod handle;
 mod id;
 mod io;

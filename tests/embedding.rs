@@ -138,6 +138,7 @@ fn the_variable_step_is_bounded() {
 }
 
 mod foreign_loop {
+    use std::io::ErrorKind;
     use std::os::fd::AsRawFd;
 
     use mio::{Interest, Poll, Token, unix::SourceFd};
@@ -161,7 +162,12 @@ mod foreign_loop {
             reactor.flush(); // the descriptor does not tell of what is only queued
             let due = reactor.next_deadline();
             let timeout = due.map(|due| due.saturating_duration_since(reactor.now()));
-            poll.poll(&mut ready, timeout)?;
+            // mio tells of changes only; registering anew asks how things stand.
+            poll.registry().reregister(&mut SourceFd(&fd), Token(0), Interest::READABLE)?;
+            match poll.poll(&mut ready, timeout) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {} // a signal
+                polled => polled?,
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// The rooms from the roof to the ground. Rooms of one floor do not know each other.
 const FLOORS: &[&[&str]] = &[
     &["lib"],
+    &["guide"],
     &["reactor"],
     &["event", "handle"],
     &["conn", "net", "sim"],
