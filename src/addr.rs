@@ -106,9 +106,16 @@ impl Peer {
 }
 
 /// A text that is no address: [`Addr`] wants `IP:PORT`, IPv6 in brackets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct AddrError {
     given: String,
+}
+
+/// With the whole explanation, since that is what a `main` that returns the error prints.
+impl fmt::Debug for AddrError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AddrError({self})")
+    }
 }
 
 impl fmt::Display for AddrError {
@@ -235,6 +242,8 @@ mod tests {
         for text in ["localhost:7777", "127.0.0.1", "1.2.3.4:70000", "", "unix:"] {
             let problem = text.parse::<Addr>().expect_err("not an address").to_string();
             assert!(problem.contains("IP:PORT"), "{problem}");
+            let error = text.parse::<Addr>().expect_err("not an address");
+            assert_eq!(format!("{error:?}"), format!("AddrError({problem})"), "what `main` prints");
         }
     }
 }

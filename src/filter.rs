@@ -39,9 +39,16 @@ impl fmt::Display for Prefix {
 }
 
 /// A text that is no range of addresses: [`Prefix`] wants `IP/BITS` or `IP`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PrefixError {
     given: String,
+}
+
+/// With the whole explanation, as that of an [`AddrError`](crate::AddrError).
+impl fmt::Debug for PrefixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PrefixError({self})")
+    }
 }
 
 impl fmt::Display for PrefixError {
@@ -207,6 +214,8 @@ mod tests {
         for text in ["", "10.0.0.0/33", "::/129", "host/8", "10.0.0.0/-1", "::ffff:10.0.0.0/90"] {
             let problem = text.parse::<Prefix>().expect_err("no prefix").to_string();
             assert!(problem.contains("IP/BITS"), "{problem}");
+            let error = text.parse::<Prefix>().expect_err("no prefix");
+            assert_eq!(format!("{error:?}"), format!("PrefixError({problem})"));
         }
     }
 
