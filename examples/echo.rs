@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use lexopt::prelude::*;
 use log::{info, warn};
-use tickwire::{Addr, ConnId, ConnMap, Error, Event, Outbox, Reactor, Tick, Wait};
+use tickwire::{Addr, ConnId, ConnMap, Error, Event, Framing, Outbox, Reactor, Tick, Wait};
 
 const HELP: &str = "\
 An echo server: every message goes back to whoever sent it.
@@ -37,6 +37,8 @@ Options:
                    1 to 1000: a game's frame loop, N frames a second  [default: 0]
   --broadcast      send each message to all clients, its sender included
   --max-frame N    largest message in bytes, 1 to 1073741824          [default: 16384]
+  --framing NAME   what stands around a message: length-prefix, telepathy (the same without
+                   empty messages), or godot (little-endian)          [default: length-prefix]
   --help           show this page
 
 RUST_LOG sets how much is logged [default: info].";
@@ -167,6 +169,7 @@ struct Options {
     fps: u32,
     broadcast: bool,
     max_frame: usize,
+    framing: Framing,
 }
 
 impl Options {
@@ -177,6 +180,7 @@ impl Options {
             fps: 0,
             broadcast: false,
             max_frame: 16_384,
+            framing: Framing::LengthPrefix,
         };
         let mut parser = lexopt::Parser::from_env();
         while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
@@ -185,6 +189,10 @@ impl Options {
                 Long("fps") => options.fps = value(&mut parser, "--fps")?,
                 Long("broadcast") => options.broadcast = true,
                 Long("max-frame") => options.max_frame = value(&mut parser, "--max-frame")?,
+                Long("framing") => {
+                    let name: String = value(&mut parser, "--framing")?;
+                    options.framing = framing(&name)?;
+                }
                 Long("help") | Short('h') => return Ok(None),
                 _ => return Err(format!("{} (--help lists the options)", arg.unexpected())),
             }
@@ -198,6 +206,7 @@ impl Options {
     fn reactor(&self) -> Result<Reactor, Error> {
         let queue_max = self.send_queue_max();
         Reactor::builder()
+            .framing(self.framing)
             .frame_len_max(self.max_frame)
             .batch_memory(self.batch_memory())
             .send_queue_max(queue_max)
@@ -223,6 +232,15 @@ impl Options {
 
     fn frame(&self) -> Option<Duration> {
         (self.fps > 0).then(|| Duration::from_secs(1) / self.fps)
+    }
+}
+
+fn framing(name: &str) -> Result<Framing, String> {
+    match name {
+        "length-prefix" => Ok(Framing::LengthPrefix),
+        "telepathy" => Ok(Framing::Telepathy),
+        "godot" => Ok(Framing::GODOT),
+        _ => Err(format!("--framing {name}: choose length-prefix, telepathy or godot")),
     }
 }
 

@@ -216,6 +216,7 @@ fn echo_refuses_arguments_that_make_no_sense_in_a_line() {
         (vec!["--fps", "1001"], "choose 0 to 1000"),
         (vec!["--fps"], "--fps"),
         (vec!["--listen", "localhost:7777"], "IP:PORT"),
+        (vec!["--framing", "netstring"], "choose length-prefix"),
         (vec!["--max-frame", "0"], "choose 1 to"),
         (vec!["--max-frame", "18446744073709551615"], "choose 1 to"),
         (vec!["--louder"], "--louder"),
@@ -230,7 +231,7 @@ fn echo_refuses_arguments_that_make_no_sense_in_a_line() {
 #[test]
 fn the_help_pages_are_complete() {
     for (example, options) in [
-        ("echo", vec!["--listen", "--fps", "--broadcast", "--max-frame", "--help"]),
+        ("echo", vec!["--listen", "--fps", "--broadcast", "--max-frame", "--framing", "--help"]),
         ("connection_scale", vec!["--clients", "--secs", "--fps", "--help"]),
     ] {
         let end = Process::start(example, &["--help"]).end();

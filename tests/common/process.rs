@@ -29,14 +29,17 @@ impl Process {
     }
 
     fn start_with(example: &str, args: &[&str], stdin: Stdio) -> Process {
-        let mut child = Command::new(path(example))
-            .args(args)
-            .env_remove("RUST_LOG")
-            .stdin(stdin)
+        let mut command = Command::new(path(example));
+        Process::of(command.args(args).env_remove("RUST_LOG").stdin(stdin))
+    }
+
+    /// Starts what is no example; its input is the command's.
+    pub fn of(command: &mut Command) -> Process {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|error| panic!("{example} (`cargo build --examples`?): {error}"));
+            .unwrap_or_else(|error| panic!("{command:?} (`cargo build --examples`?): {error}"));
         let stdin = child.stdin.take();
         let stdout = Lines::of(child.stdout.take().expect("a pipe"));
         let stderr = Lines::of(child.stderr.take().expect("a pipe"));
