@@ -1,4 +1,5 @@
-//! The examples for everyday use, as people run them: `echo_client`, `chat`, `skirmish`, `slow_consumer`.
+//! The examples for everyday use, as people run them: `echo_client`, `chat`, `skirmish`, `slow_consumer`; of `mmo`
+//! the command line (the rest: `telepathy_clients.rs`).
 //! `examples.rs` tells how they get built.
 #![cfg(unix)]
 
@@ -265,6 +266,7 @@ fn the_help_pages_are_complete() {
     for (example, options) in [
         ("echo_client", &["--connect", "--count", "--size", "--help"][..]),
         ("chat", &["--listen", "--help"]),
+        ("mmo", &["--listen", "--help"]),
         ("skirmish", &["--players", "--secs", "--inputs", "--seed", "--help"]),
         ("slow_consumer", &["--queue", "--help"]),
     ] {
@@ -286,6 +288,8 @@ fn arguments_that_make_no_sense_are_refused_in_a_line() {
         ("echo_client", &["--count", "-1"], "-1"),
         ("chat", &["--listen", "7777"], "IP:PORT"),
         ("chat", &["--fps", "60"], "--fps"),
+        ("mmo", &["--listen", "7777"], "IP:PORT"),
+        ("mmo", &["--players", "60"], "--players"),
         ("skirmish", &["--players", "0"], "out of range"),
         ("skirmish", &["--secs", "soon"], "soon"),
         ("slow_consumer", &["--queue", "1"], "choose 65536 to"),
@@ -298,12 +302,14 @@ fn arguments_that_make_no_sense_are_refused_in_a_line() {
 }
 
 #[test]
-fn chat_says_that_a_port_is_in_use() {
+fn a_port_in_use_is_told() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = taken.local_addr().expect("an address").to_string();
-    let end = Process::start("chat", &["--listen", &addr]).end();
-    assert_eq!(end.code, Some(1), "{end:?}");
-    assert!(end.only_error().contains(&format!("cannot listen on {addr}")), "{end:?}");
+    for example in ["chat", "mmo"] {
+        let end = Process::start(example, &["--listen", &addr]).end();
+        assert_eq!(end.code, Some(1), "{end:?}");
+        assert!(end.only_error().contains(&format!("cannot listen on {addr}")), "{end:?}");
+    }
 }
 
 // Helpers

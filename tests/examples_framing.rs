@@ -7,17 +7,10 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use common::process::Process;
+use common::process::{Process, are_installed};
 
-/// Whether mosquitto's clients are there. In CI they have to be.
 fn has_mosquitto() -> bool {
-    let is_there = Command::new("mosquitto_sub").arg("--help").output().is_ok();
-    if !is_there {
-        let how = "mosquitto_sub is not installed (Debian: apt-get install mosquitto-clients)";
-        assert!(std::env::var_os("CI").is_none(), "{how}");
-        println!("skipped: {how}");
-    }
-    is_there
+    are_installed(&["mosquitto_sub", "mosquitto_pub"], "mosquitto-clients")
 }
 
 /// A subscriber, and its output from the moment on when the broker has acknowledged it.

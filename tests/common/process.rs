@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -90,6 +90,33 @@ pub fn path(example: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this program has a path");
     let profile = test.ancestors().nth(2).expect("target/<profile>/deps/<test>");
     profile.join("examples").join(example)
+}
+
+/// Whether programs that a test needs are there. In CI they have to be.
+pub fn are_installed(tools: &[&str], packages: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there =
+        |tool: &str| std::env::split_paths(&path).any(|folder| folder.join(tool).is_file());
+    let Some(missing) = tools.iter().find(|tool| !is_there(tool)) else { return true };
+    let how = format!("{missing} is not installed (Debian: apt-get install {packages})");
+    assert!(std::env::var_os("CI").is_none(), "{how}");
+    println!("skipped: {how}");
+    false
+}
+
+/// A program for `mono`, compiled without a warning.
+pub fn build_c_sharp(source: &Path) -> PathBuf {
+    let name = Path::new(source.file_name().expect("a file")).with_extension("exe");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let option = format!("-out:{}", out.display());
+    let flags = ["-langversion:6", "-warn:4", "-warnaserror", &option];
+    compile(Command::new("mcs").args(flags).arg(source));
+    out
+}
+
+pub fn compile(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// What a process writes, line by line, with a bound on each wait.
