@@ -128,11 +128,10 @@ impl Builder {
 impl<N: Net> Reactor<N> {
     fn on(net: N, limits: Limits) -> Reactor<N> {
         let now = net.now();
-        let room = limits.connections_max.min(CONNECTIONS_BEGUN);
         Reactor {
-            slots: Slots::with_capacity(room),
-            inlet: Inlet::new(room, limits.batch_memory),
-            outlet: Outlet::new(room, &limits),
+            slots: Slots::default(),
+            inlet: Inlet::new(limits.batch_memory),
+            outlet: Outlet::new(&limits),
             sockets: Vec::new(),
             listeners: Listeners::default(),
             timers: Timers::new(now),
@@ -505,10 +504,6 @@ impl<N: Net> Drop for Reactor<N> {
 /// About how many bytes a tick receives that waits for events, and so comes back at once: what it received, and the
 /// replies to it, then still lie in the processor's cache when they are used. Measured in docs/performance.md.
 const WARM_LEN: usize = 128 * 1024;
-
-/// For so many connections there is room from the beginning, which the system provides only as it is touched. That is so much
-/// that the columns get pages of their own and grow where they are: they are not moved, and leave no holes behind.
-const CONNECTIONS_BEGUN: usize = 4096;
 
 /// How often the pools give back what nobody needs.
 const TRIM_PERIOD: Duration = Duration::from_secs(1);

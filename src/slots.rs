@@ -31,11 +31,6 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// With room for so many entries before it grows.
-    pub(crate) fn with_capacity(room: usize) -> Slots<T> {
-        Slots { slab: Slab::with_capacity(room), ..Slots::default() }
-    }
-
     /// Live entries.
     pub(crate) fn len(&self) -> usize {
         self.slab.len() - self.retired

@@ -142,13 +142,12 @@ pub(crate) enum Turned {
 }
 
 impl Inlet {
-    /// With room for so many connections before it grows.
-    pub(crate) fn new(room: usize, batch_memory: usize) -> Inlet {
+    pub(crate) fn new(batch_memory: usize) -> Inlet {
         Inlet {
             arena: Arena::new(batch_memory),
             batch: Batch::default(),
             pool: Pool::default(),
-            conns: Vec::with_capacity(room),
+            conns: Vec::new(),
             throttles: Vec::new(),
             stats: Vec::new(),
             ready: VecDeque::new(),

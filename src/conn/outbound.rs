@@ -188,9 +188,8 @@ pub(crate) enum Flushed {
 }
 
 impl Outlet {
-    /// With room for so many connections before it grows.
-    pub(crate) fn new(room: usize, limits: &Limits) -> Outlet {
-        let mut outlet = Outlet { conns: Vec::with_capacity(room), ..Outlet::default() };
+    pub(crate) fn new(limits: &Limits) -> Outlet {
+        let mut outlet = Outlet::default();
         outlet.set_held(0, limits);
         outlet
     }
