@@ -4,46 +4,62 @@
 //! cargo run --release --example connection_scale
 //! ```
 //!
-//! You will see a progress bar for each row (under a minute in all) and then a table of CPU,
+//! You will see a progress bar for each row (under a minute in all) and then tables of CPU,
 //! memory, bandwidth and round-trip times. The exit code is 0 if every row passed. `--help` lists
-//! the options.
+//! the options: other numbers of clients, loads and servers, and files with the result.
 //!
-//! The rooms: `server` is what is measured, an echo server in a process of its own; `process`
-//! starts and watches that process; `load` plays the clients; `payload` makes and checks what they
-//! send, `tally` counts what comes back; `report` is what a person sees.
+//! The rooms: `server` is what is measured, in a process of its own; `load` is a process of clients,
+//! with its `crowd`, its `schedule`, the `payload` they send and check, and the `tally` of what comes
+//! back. This process directs them: `row` plays a row, with the means of `process` (start and end
+//! others), `talk` (what is said between processes), `limits` (what the system allows) and `usage`
+//! (what they use). `figures` makes numbers of it, which `table`, `chart` and `files` show.
 
 mod args;
+mod chart;
+mod criteria;
+mod crowd;
+mod figures;
+mod files;
+mod limits;
 mod load;
 mod payload;
 mod process;
-mod report;
+mod progress;
+mod row;
+mod scenario;
+mod schedule;
 mod server;
+mod stop;
+mod table;
+mod talk;
 mod tally;
+mod text;
+mod timings;
+mod usage;
 
 use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::args::{Command, Options};
-use crate::process::ServerProcess;
-use crate::report::{Progress, Row};
-
-/// Set by Ctrl-C and SIGTERM: the row at hand is ended early and the table so far is shown.
-static STOP: AtomicBool = AtomicBool::new(false);
+use crate::figures::{Figures, Outcome};
 
 fn main() -> ExitCode {
-    let command = match args::parse() {
+    let command = match args::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(problem) => return fail(2, problem),
     };
     let outcome = match command {
         Command::Help => {
-            println!("{}", args::HELP);
+            println!("{}", args::help());
             Ok(true)
         }
-        Command::Serve { fps } => server::run(fps).map(|()| true),
-        Command::Test(options) => test(&options),
+        Command::Serve(order) => server::run(&order).map(|()| true),
+        Command::Load(order) => load::run(order).map(|()| true),
+        Command::Test(options) => match check(&options) {
+            Ok(()) => test(&options),
+            Err(problem) => return fail(2, problem),
+        },
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -57,46 +73,33 @@ fn fail(code: u8, problem: impl Display) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Runs the rows and shows the table. Answers whether all of them passed.
-fn test(options: &Options) -> io::Result<bool> {
-    ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130); // asked twice: do not wait for the row's drain
-        }
-    })
-    .map_err(io::Error::other)?;
-    make_room_for(options.clients.iter().copied().max().unwrap_or(0))?;
+/// Whether what is asked for can be done on this machine.
+fn check(options: &Options) -> Result<(), String> {
+    let clients = options.clients.iter().copied().max().unwrap_or(0);
+    limits::check_descriptors(clients, options.processes)?;
+    files::check(options)
+}
 
-    println!("{}\n", report::machine());
+/// Plays the rows and shows the result. Answers whether all of them passed.
+fn test(options: &Options) -> io::Result<bool> {
+    stop::listen()?;
+    println!("{}\n", table::machine());
     let mut rows = Vec::new();
     for &clients in &options.clients {
-        if STOP.load(Ordering::Relaxed) {
+        if stop::is_asked() {
             break;
         }
-        rows.push(row(clients, options)?);
+        match row::run(clients, options) {
+            Ok(row) => rows.push(Figures::of(&row, &options.scenario)),
+            // What was measured before is not lost by it.
+            Err(error) => {
+                eprintln!("error: {clients} clients: {error}");
+                break;
+            }
+        }
     }
-    report::print(&rows, options);
-    Ok(rows.len() == options.clients.len() && rows.iter().all(Row::passed))
-}
-
-/// One row, against a server of its own, so that no row's memory is counted in the next.
-fn row(clients: usize, options: &Options) -> io::Result<Row> {
-    let server = ServerProcess::start(options.fps)?;
-    let mut progress = Progress::new(clients, options.measured);
-    load::run(&server, clients, options.measured, &mut progress, &STOP)
-}
-
-/// Each client takes a descriptor here and one in the server, and the usual soft limit is 1024.
-fn make_room_for(clients: usize) -> io::Result<()> {
-    /// Pollers, pipes, standard streams, with some to spare.
-    const OTHERS: u64 = 64;
-    let limit = rlimit::increase_nofile_limit(u64::MAX)?;
-    let needed = clients as u64 + OTHERS;
-    if limit < needed {
-        return Err(io::Error::other(format!(
-            "{clients} clients need {needed} descriptors and this process may have {limit}: \
-             raise the hard limit (see `ulimit -Hn`) or ask for fewer with --clients"
-        )));
-    }
-    Ok(())
+    table::print(&rows, options);
+    files::write(&rows, options)?;
+    let passed = rows.iter().all(|row| row.result == Outcome::Pass);
+    Ok(passed && rows.len() == options.clients.len())
 }

@@ -1,53 +1,63 @@
-//! The server's process: started, watched from outside, and never left behind.
+//! The other processes: this program again, in another role. Started, spoken to, and never left
+//! behind.
 
 use std::io::{self, BufRead, BufReader};
-use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
-use crate::args::SERVE;
+use serde::Serialize;
 
-pub(crate) struct ServerProcess {
+use crate::talk::{self, Ask};
+
+pub(crate) struct Process {
     child: Child,
-    /// The server ends when this closes, which also happens if we are killed.
-    lifeline: Option<ChildStdin>,
-    addr: SocketAddr,
+    /// The process ends when this closes, which also happens if we are killed.
+    stdin: Option<ChildStdin>,
 }
 
-impl ServerProcess {
-    /// Starts this program a second time, as the server, and waits until it listens.
-    pub(crate) fn start(fps: u32) -> io::Result<ServerProcess> {
+impl Process {
+    /// Starts this program in a role, with an order, and gives what it will tell.
+    pub(crate) fn start(
+        role: &str,
+        order: &impl Serialize,
+    ) -> io::Result<(Process, BufReader<ChildStdout>)> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args([SERVE, "--fps", &fps.to_string()]);
+        command.args([role, &serde_json::to_string(order)?]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        // Ctrl-C goes to the terminal's whole process group, and the server has to outlive the row.
+        // Ctrl-C goes to the terminal's whole process group, and the others have to outlive the row.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child = command.spawn()?;
-        let lifeline = child.stdin.take();
-        let addr = read_addr(&mut child);
-        // From here on `Drop` ends the process, also if it did not tell an address.
-        let mut server =
-            ServerProcess { child, lifeline, addr: SocketAddr::from(([127, 0, 0, 1], 0)) };
-        server.addr = addr?;
-        Ok(server)
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take();
+        // From here on `Drop` ends the process.
+        let process = Process { child, stdin };
+        let stdout = stdout.ok_or_else(|| io::Error::other("no pipe"))?;
+        Ok((process, BufReader::new(stdout)))
     }
 
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    /// The process' id, for [`cpu_time`] and [`resident`].
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
+
+    pub(crate) fn ask(&mut self, ask: &Ask) -> io::Result<()> {
+        match &mut self.stdin {
+            Some(stdin) => talk::write(stdin, ask),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets it end, without waiting for that.
+    pub(crate) fn release(&mut self) {
+        self.stdin = None;
+    }
 }
 
-impl Drop for ServerProcess {
+impl Drop for Process {
     fn drop(&mut self) {
-        const PATIENCE: Duration = Duration::from_secs(2);
-        self.lifeline = None;
+        const PATIENCE: Duration = Duration::from_secs(5);
+        self.release();
         let deadline = Instant::now() + PATIENCE;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
@@ -58,31 +68,7 @@ impl Drop for ServerProcess {
     }
 }
 
-fn read_addr(child: &mut Child) -> io::Result<SocketAddr> {
-    let mut line = String::new();
-    let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
-    BufReader::new(stdout).read_line(&mut line)?;
-    // The reason, if there is one, the server has told on stderr.
-    line.trim().parse().map_err(|_| io::Error::other("the server process did not start"))
-}
-
-/// The processor time that a process has used so far, where the system tells (Linux).
-pub(crate) fn cpu_time(process: u32) -> Option<Duration> {
-    /// USER_HZ, in which proc(5) counts: 100 on every architecture that matters.
-    const TICKS_PER_SEC: u64 = 100;
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second field is the program's name, in parentheses, and may contain anything. What
-    // follows it starts with the third field; utime and stime are the 14th and 15th.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some(Duration::from_millis((user + system) * 1_000 / TICKS_PER_SEC))
-}
-
-/// The memory that a process occupies, in bytes, where the system tells (Linux).
-pub(crate) fn resident(process: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1_024)
+/// The first message of a process. If it has none, it has told the reason on stderr.
+pub(crate) fn first<T: serde::de::DeserializeOwned>(from: &mut impl BufRead) -> io::Result<T> {
+    talk::read(from)?.ok_or_else(|| io::Error::other("the server process did not start"))
 }
