@@ -5,7 +5,7 @@ mod common;
 use std::net::{TcpListener, TcpStream};
 
 use common::{Client, accept, pump, server, tick_until};
-use tickwire::{Builder, Error, Event, Framing, ListenOptions, Reactor};
+use tickwire::{Builder, Error, Event, Framing, ListenOptions, Reactor, Wait};
 
 #[test]
 fn several_listeners_are_told_apart() {
@@ -34,6 +34,28 @@ fn a_port_in_use_says_so() {
     let line = error.to_string();
     assert!(line.starts_with(&format!("cannot listen on {addr}: ")), "{line}");
     assert!(!line.contains('\n'));
+}
+
+/// As of several processes. Without the option on both, the port is in use.
+#[test]
+#[cfg(target_os = "linux")]
+fn listeners_that_share_a_port_get_each_a_part_of_the_clients() {
+    let mut reactors = [(); 2].map(|()| Reactor::new().expect("a poller"));
+    let options = ListenOptions::new().reuse_port(true);
+    let listener = reactors[0].listen_with("127.0.0.1:0", &options).expect("a free port");
+    let addr = reactors[0].local_addr(listener).and_then(|addr| addr.as_socket_addr());
+    let addr = addr.expect("it listens");
+    reactors[1].listen(addr).expect_err("the port is shared with those only who ask for it");
+    reactors[1].listen_with(addr, &options).expect("the port is shared");
+
+    let clients: Vec<_> = (0..64).map(|_| Client::connect(addr)).collect();
+    let [first, second] = &mut reactors;
+    tick_until(first, |first| {
+        second.tick(Wait::No).expect("a working poller").events.for_each(drop);
+        first.connections() + second.connections() == clients.len()
+    });
+    // The system chooses by a hash of the addresses: that all 64 come to the same is out of the question.
+    assert!(first.connections() > 0 && second.connections() > 0);
 }
 
 #[test]
