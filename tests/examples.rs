@@ -232,7 +232,25 @@ fn echo_refuses_arguments_that_make_no_sense_in_a_line() {
 fn the_help_pages_are_complete() {
     for (example, options) in [
         ("echo", vec!["--listen", "--fps", "--broadcast", "--max-frame", "--framing", "--help"]),
-        ("connection_scale", vec!["--clients", "--secs", "--fps", "--help"]),
+        (
+            "connection_scale",
+            vec![
+                "--clients",
+                "--secs",
+                "--broadcast",
+                "--idle",
+                "--size",
+                "--rate",
+                "--burst",
+                "--together",
+                "--fps",
+                "--processes",
+                "--keep-free",
+                "--json",
+                "--svg",
+                "--help",
+            ],
+        ),
     ] {
         let end = Process::start(example, &["--help"]).end();
         assert_eq!((end.code, end.stderr.len()), (Some(0), 0), "{end:?}");
@@ -241,50 +259,6 @@ fn the_help_pages_are_complete() {
             assert!(page.contains(&format!("\n  {option} ")), "{example} {option}: {page}");
         }
         assert!(page.contains("[default: "), "{page}");
-    }
-}
-
-// connection_scale
-
-#[test]
-fn connection_scale_passes() {
-    for fps in MODES {
-        let args = ["--clients", "8,3", "--secs", "1", "--fps", fps];
-        let end = Process::start("connection_scale", &args).end();
-        assert_eq!(end.code, Some(0), "{end:?}");
-        assert_eq!(end.count_in_table("PASS"), 2, "{end:?}");
-    }
-}
-
-#[test]
-fn connection_scale_shows_the_table_so_far_on_ctrl_c() {
-    let args = ["--clients", "3,8,5", "--secs", "2"];
-    let mut test = Process::start("connection_scale", &args);
-    test.stderr.wait_for("3 clients connected");
-    test.stderr.wait_for("8 clients connected");
-    test.signal("INT");
-    // The end of stderr, which both processes have, also shows that the server is gone.
-    let end = test.end();
-    assert_eq!(end.code, Some(1), "{end:?}");
-    assert_eq!(end.count_in_table("PASS"), 1, "{end:?}");
-    assert_eq!(end.count_in_table("stopped"), 1, "{end:?}");
-}
-
-#[test]
-fn connection_scale_leaves_no_server_behind_when_it_is_killed() {
-    let mut test = Process::start("connection_scale", &["--clients", "4", "--secs", "30"]);
-    test.stderr.wait_for("4 clients connected");
-    test.signal("KILL");
-    let end = test.end();
-    assert_eq!(end.code, None, "{end:?}");
-}
-
-#[test]
-fn connection_scale_refuses_arguments_that_make_no_sense_in_a_line() {
-    for args in [["--clients", "8,,9"], ["--clients", "0"], ["--secs", "0"], ["--fps", "-1"]] {
-        let end = Process::start("connection_scale", &args).end();
-        assert_eq!(end.code, Some(2), "{args:?}: {end:?}");
-        assert!(end.only_error().contains(args[0]), "{args:?}: {end:?}");
     }
 }
 

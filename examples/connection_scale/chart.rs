@@ -300,7 +300,7 @@ fn number(number: f64) -> String {
     match number {
         100.0.. => grouped(number.round() as u64),
         _ => {
-            let digits = if number >= 10.0 { 1 } else { 2 };
+            let digits = if number >= 1.0 { 1 } else { 2 };
             let text = format!("{number:.digits$}");
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         }

@@ -69,6 +69,6 @@ mod tests {
     fn a_million_clients_fit_into_53_processes_of_20_000_descriptors_and_not_into_52() {
         assert!(needed(19_900, 1) <= 20_000);
         assert!(needed(1_000_000, 53) <= 20_000, "{}", needed(1_000_000, 53));
-        assert!(needed(1_000_000, 51) > 20_000, "{}", needed(1_000_000, 51));
+        assert!(needed(1_000_000, 52) > 20_000, "{}", needed(1_000_000, 52));
     }
 }

@@ -61,14 +61,13 @@ pub(crate) fn run(clients: usize, options: &Options) -> io::Result<Row> {
     let (connected, unconnected, mut end) =
         cast.connect(clients, options.keep_free, &mut progress)?;
     let connecting = begin.elapsed();
-    let mut tally = Tally::default();
     let mut measured = None;
     let complete = unconnected == 0 && end != End::Stopped && connected > 0;
     if complete {
         progress.connected(connected);
         measured = Some(cast.measure(connected, before, &mut progress)?);
     }
-    cast.finish(complete, &mut tally)?;
+    let tally = cast.finish(complete)?;
     if stop::is_asked() {
         end = End::Stopped;
     }
@@ -82,6 +81,9 @@ struct Cast {
     /// From the processes of clients: which, and what. Nothing, when one is gone.
     news: Receiver<(usize, Option<Tell>)>,
     asked_to_stop: bool,
+    /// What those have counted that are done.
+    tally: Tally,
+    done: usize,
 }
 
 impl Cast {
@@ -89,7 +91,14 @@ impl Cast {
         let processes = options.processes.min(clients);
         let addresses = limits::addresses(clients);
         let (sender, news) = channel();
-        let mut cast = Cast { servers: Vec::new(), loads: Vec::new(), news, asked_to_stop: false };
+        let mut cast = Cast {
+            servers: Vec::new(),
+            loads: Vec::new(),
+            news,
+            asked_to_stop: false,
+            tally: Tally::default(),
+            done: 0,
+        };
         let mut port = 0;
         for _ in 0..processes {
             let scenario = options.scenario.clone();
@@ -208,25 +217,21 @@ impl Cast {
     }
 
     /// Adds up what was counted, and lets everybody go: first all of them, then each is waited for.
-    fn finish(mut self, measured: bool, tally: &mut Tally) -> io::Result<()> {
+    fn finish(mut self, measured: bool) -> io::Result<Tally> {
         if !measured {
             self.stop()?;
             for load in &mut self.loads {
                 load.ask(&Ask::Measure { clients: 1 })?; // ends at once, with the tally
             }
         }
-        let mut done = 0;
-        while done < self.loads.len() {
+        while self.done < self.loads.len() {
             if stop::is_asked() {
                 self.stop()?;
             }
-            if let Some((_, Tell::Done(its))) = self.next()? {
-                tally.merge(*its);
-                done += 1;
-            }
+            self.next()?;
         }
         self.loads.iter_mut().chain(&mut self.servers).for_each(Process::release);
-        Ok(())
+        Ok(self.tally)
     }
 
     /// Asks everybody to stop, once.
@@ -238,8 +243,15 @@ impl Cast {
         Ok(())
     }
 
+    /// The next news, if they come soon. A process may be done while others still measure: so that is
+    /// noted here, whoever asked.
     fn next(&mut self) -> io::Result<Option<(usize, Tell)>> {
         match self.news.recv_timeout(WAIT_MAX) {
+            Ok((_, Some(Tell::Done(tally)))) => {
+                self.tally.merge(*tally);
+                self.done += 1;
+                Ok(None)
+            }
             Ok((index, Some(tell))) => Ok(Some((index, tell))),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             // Its reason it has told on stderr.
