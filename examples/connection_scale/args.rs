@@ -68,7 +68,7 @@ What is played:
   --secs N          seconds that each row is measured           [default: 15]
   --broadcast       one client sends, the server sends it to all clients
   --idle            nobody sends; at the end each client shows that it is still served
-  --size N          bytes of a message, {size_min} to {SIZE_MAX}                [default: 100]
+  --size N          bytes of a message, {size_min} to {SIZE_MAX}             [default: 100]
   --rate N          messages a second of each client that sends [default: 28]
   --burst N         how many of them at once                    [default: 2]
   --together        all clients send at the same moment, instead of each at its own
