@@ -74,6 +74,17 @@ mod lz4 {
 
     /// LZ4 blocks: very fast, and half the size or so. On the wire a 4-byte little-endian length of what comes out, then the
     /// block, as `lz4.block` in Python and most other bindings write it.
+    ///
+    /// ```
+    /// use tickwire::compress::Lz4;
+    ///
+    /// let mut lz4 = Lz4::new();
+    /// let (mut packed, mut unpacked) = (Vec::new(), Vec::new());
+    /// let sent = lz4.compress(&[7; 1_000], &mut packed).to_vec();
+    /// assert!(sent.len() < 100);
+    /// assert_eq!(lz4.decompress(&sent, 16_384, &mut unpacked)?, [7; 1_000]);
+    /// # Ok::<(), tickwire::compress::DecompressError>(())
+    /// ```
     pub struct Lz4 {
         table: block::CompressTable,
     }

@@ -175,6 +175,13 @@ impl Builder {
     ///
     /// What it does not set, since only the game knows: [`message_rate`](Self::message_rate),
     /// [`byte_rate`](Self::byte_rate), and the address filter of a [`Reactor`](crate::Reactor::set_filter).
+    ///
+    /// ```
+    /// use tickwire::Reactor;
+    ///
+    /// let reactor = Reactor::builder().public_port().connections_max(2_000).build()?;
+    /// # Ok::<(), tickwire::Error>(())
+    /// ```
     pub fn public_port(self) -> Builder {
         self.first_frame_timeout(Duration::from_secs(10))
             .frame_timeout(Duration::from_secs(10))

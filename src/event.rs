@@ -20,6 +20,17 @@ use crate::report::TickReport;
 use crate::slots::Slots;
 
 /// How long a [`tick`](crate::Reactor::tick) waits.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use tickwire::{Reactor, Wait};
+///
+/// let mut reactor = Reactor::new()?;
+/// reactor.tick(Wait::No)?; // a loop that keeps its own time
+/// reactor.tick(Wait::Event(Duration::from_millis(1)))?; // one that only reacts
+/// reactor.tick(Wait::Until(Instant::now() + Duration::from_secs(1) / 60))?; // one with a frame rate
+/// # Ok::<(), tickwire::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Not at all: looks at the sockets once.
@@ -40,6 +51,20 @@ pub enum Wait {
 }
 
 /// One thing that has happened.
+///
+/// ```
+/// use tickwire::{Event, Outbox};
+///
+/// fn on_event(event: Event<'_>, outbox: &mut Outbox<'_>) {
+///     match event {
+///         Event::Connected { conn, peer, .. } => println!("{conn} from {peer} joined"),
+///         Event::Message { conn, payload } if payload == b"bye" => drop(outbox.close(conn)),
+///         Event::Message { conn, payload } => println!("{conn} says {payload:?}"),
+///         Event::Disconnected { conn, reason } => println!("{conn} left: {reason}"),
+///         _ => {} // events may be added
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -240,6 +265,19 @@ impl<'a> Outbox<'a> {
     ///
     /// On a connection that has not come about yet, messages are queued until it has.
     ///
+    /// ```
+    /// use tickwire::{ConnId, Outbox, SendError};
+    ///
+    /// fn tell(outbox: &mut Outbox<'_>, to: ConnId, text: &str) {
+    ///     match outbox.send(to, text.as_bytes()) {
+    ///         Ok(()) => {}
+    ///         Err(SendError::Full) => drop(outbox.kick(to)), // it does not keep up
+    ///         Err(SendError::Stale | SendError::Closing) => {} // it has left, or is about to
+    ///         Err(error) => println!("a message that cannot be sent: {error}"),
+    ///     }
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
     /// All or nothing: a refused message leaves no trace. [`SendError`] says what each answer means.
@@ -255,6 +293,19 @@ impl<'a> Outbox<'a> {
     /// end. So the wire order is the order of the calls, the superseded ones missing, and a slow client holds one
     /// message of each kind instead of a queue of them. Use a handful of kinds: looking for the older message takes time
     /// in proportion to their number.
+    ///
+    /// ```
+    /// use tickwire::{ConnId, Outbox};
+    ///
+    /// const WORLD: u32 = 1;
+    ///
+    /// /// A player who lags gets the newest world when there is room, and none of those in between.
+    /// fn show_world(outbox: &mut Outbox<'_>, players: &[ConnId], world: &[u8]) {
+    ///     for &player in players {
+    ///         let _ = outbox.send_latest(player, WORLD, world); // who cannot take it will be told to leave elsewhere
+    ///     }
+    /// }
+    /// ```
     ///
     /// # Errors
     ///
@@ -327,6 +378,16 @@ impl<'a> Outbox<'a> {
     /// all; to save that copy too, use [`broadcast_bytes`](Self::broadcast_bytes).
     ///
     /// Who does not take it is listed in the answer and harms nobody else.
+    ///
+    /// ```
+    /// use tickwire::{ConnId, Outbox, SendError};
+    ///
+    /// fn say_to_all(outbox: &mut Outbox<'_>, players: &[ConnId], text: &str) {
+    ///     let told = outbox.broadcast(players, text.as_bytes());
+    ///     let slow = told.refused.iter().filter(|(_, why)| *why == SendError::Full).count();
+    ///     println!("{} heard it, {slow} do not keep up", told.sent);
+    /// }
+    /// ```
     pub fn broadcast<I>(&mut self, conns: I, payload: &[u8]) -> Broadcast<'_>
     where
         I: IntoIterator,
@@ -359,6 +420,15 @@ impl<'a> Outbox<'a> {
     ///
     /// An outgoing connection that has not come about is cancelled. Either way one last event follows.
     /// `false` if the id is stale.
+    ///
+    /// ```
+    /// use tickwire::{ConnId, Outbox};
+    ///
+    /// fn ban(outbox: &mut Outbox<'_>, conn: ConnId) {
+    ///     let _ = outbox.send(conn, b"you are banned"); // is delivered before the end
+    ///     outbox.close(conn);
+    /// }
+    /// ```
     pub fn close(&mut self, conn: ConnId) -> bool {
         self.end(conn, Request::Close)
     }
@@ -375,6 +445,19 @@ impl<'a> Outbox<'a> {
     ///
     /// While paused, the end of the connection is not noticed either, except by a failing send, and then
     /// after [`close_timeout`](crate::Builder::close_timeout) at the latest.
+    ///
+    /// ```
+    /// use tickwire::{ConnId, Outbox};
+    ///
+    /// /// While a player's data is being loaded, what it sends waits in its socket.
+    /// fn load(outbox: &mut Outbox<'_>, conn: ConnId) {
+    ///     outbox.pause_read(conn);
+    /// }
+    ///
+    /// fn loaded(outbox: &mut Outbox<'_>, conn: ConnId) {
+    ///     outbox.resume_read(conn);
+    /// }
+    /// ```
     pub fn pause_read(&mut self, conn: ConnId) -> bool {
         self.find(conn).map(|slot| self.slots.set_paused(slot, true)).is_ok()
     }

@@ -124,6 +124,17 @@ impl Keepalive {
 }
 
 /// Settings of one listener, for [`Reactor::listen_with`](crate::Reactor::listen_with).
+///
+/// ```
+/// use tickwire::{Framing, ListenOptions, Reactor};
+///
+/// let mut reactor = Reactor::new()?;
+/// let options = ListenOptions::new().dual_stack(true).framing(Framing::Telepathy);
+/// let players = reactor.listen_with("[::]:0", &options)?;
+/// let admins = reactor.listen("127.0.0.1:0")?;
+/// # assert_ne!(reactor.local_addr(players), reactor.local_addr(admins));
+/// # Ok::<(), tickwire::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "options do nothing until they are passed to `listen_with`"]
 pub struct ListenOptions {
@@ -206,6 +217,16 @@ impl ListenOptions {
 }
 
 /// Settings of one outgoing connection, for [`Reactor::connect_with`](crate::Reactor::connect_with).
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwire::{ConnectOptions, Framing, Reactor};
+///
+/// # let mut reactor = Reactor::new()?;
+/// let options = ConnectOptions::new().timeout(Duration::from_secs(3)).framing(Framing::Varint);
+/// let backend = reactor.connect_with("127.0.0.1:9000", &options)?; // Connected or ConnectFailed follows
+/// # Ok::<(), tickwire::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "options do nothing until they are passed to `connect_with`"]
 pub struct ConnectOptions {

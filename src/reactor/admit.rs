@@ -193,6 +193,24 @@ impl<N: Net> Reactor<N> {
     ///
     /// `addr` is as for [`listen`](Self::listen). Whatever the network has against it comes as the event.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwire::{Event, Reactor, Wait};
+    ///
+    /// let mut reactor = Reactor::new()?;
+    /// let listener = reactor.listen("127.0.0.1:0")?;
+    /// let addr = reactor.local_addr(listener).expect("it listens");
+    /// let server = reactor.connect(addr)?;
+    /// reactor.outbox().send(server, b"hello").expect("queued until it has come about");
+    /// loop {
+    ///     let mut tick = reactor.tick(Wait::Event(Duration::from_secs(1)))?;
+    ///     if tick.events.any(|event| matches!(event, Event::Message { .. })) {
+    ///         break; // in this example, the other end is ours as well
+    ///     }
+    /// }
+    /// # Ok::<(), tickwire::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Addr`] for a text that is no address, [`Error::ConnectionsMax`] at the limit,

@@ -111,6 +111,19 @@ impl<N: Net> Reactor<N> {
     /// Say goodbye before ([`broadcast`](crate::Outbox::broadcast)), and go on calling [`tick`](Self::tick) until
     /// [`connections`](Self::connections) is 0, which takes until `deadline` at most. Messages that were not fetched are
     /// dropped. There is no way back; a second call may bring the deadline forward.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use tickwire::{Reactor, Wait};
+    ///
+    /// # let mut reactor = Reactor::new()?;
+    /// reactor.shutdown(Instant::now() + Duration::from_secs(5));
+    /// while reactor.connections() > 0 {
+    ///     let tick = reactor.tick(Wait::Event(Duration::from_millis(100)))?;
+    ///     tick.events.for_each(drop); // the last word of each connection
+    /// }
+    /// # Ok::<(), tickwire::Error>(())
+    /// ```
     pub fn shutdown(&mut self, deadline: Instant) {
         self.set_now(self.net.now());
         self.is_shut = true;
