@@ -25,7 +25,7 @@ use crate::filter::{AddrFilter, Crowd};
 use crate::handle::{Command, Shared};
 use crate::id::ConnId;
 use crate::net::{MioNet, Net, Readiness, Source};
-use crate::report::{Laps, Phase, TickReport};
+use crate::report::{Laps, Phase, Reading, TickReport};
 use crate::slots::Slots;
 use crate::stats::{ConnStats, Stats};
 use crate::timers::{Moment, Timers};
@@ -81,7 +81,7 @@ pub struct Reactor<N: Net = MioNet> {
     trim_at: Instant,
     counts: Stats,
     /// What the last report has told already.
-    reported: Stats,
+    reported: Reading,
     laps: Option<Laps>,
     net: N,
 }
@@ -153,7 +153,7 @@ impl<N: Net> Reactor<N> {
             now,
             trim_at: now + TRIM_PERIOD,
             counts: Stats::default(),
-            reported: Stats::default(),
+            reported: Reading::default(),
             laps: None,
             limits,
             net,
@@ -288,8 +288,16 @@ impl<N: Net> Reactor<N> {
     }
 
     fn report(&mut self, carried_over: usize) -> TickReport {
-        let stats = self.stats();
-        let since = std::mem::replace(&mut self.reported, stats);
+        let reading = Reading {
+            passes: self.counts.polls,
+            accepted: self.counts.accepted,
+            receives: self.inlet.receives,
+            bytes_received: self.inlet.bytes_received,
+            messages_received: self.inlet.messages_received,
+            sends: self.outlet.sends,
+            bytes_sent: self.outlet.bytes_sent,
+        };
+        let since = std::mem::replace(&mut self.reported, reading);
         TickReport {
             events: self.inlet.batch.remaining(),
             carried_over,
@@ -298,7 +306,7 @@ impl<N: Net> Reactor<N> {
             memory: self.limits.batch_memory,
             unserved: self.inlet.ready_len(),
             times: self.laps.as_ref().map(|laps| laps.times),
-            ..TickReport::between(&since, &stats)
+            ..TickReport::between(&since, &reading)
         }
     }
 

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::stats::Stats;
-
 /// What a tick has cost, so that a game can fit it into its frame.
 ///
 /// Counts are those since the last tick returned, so what [`flush`](crate::Reactor::flush) did in between is in them.
@@ -62,11 +60,23 @@ impl PhaseTimes {
     }
 }
 
+/// The counts that a report is about. Read in every tick, so they are no more than these.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) passes: u64,
+    pub(crate) accepted: u64,
+    pub(crate) receives: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) messages_received: u64,
+    pub(crate) sends: u64,
+    pub(crate) bytes_sent: u64,
+}
+
 impl TickReport {
     /// What has changed between two readings.
-    pub(crate) fn between(before: &Stats, after: &Stats) -> TickReport {
+    pub(crate) fn between(before: &Reading, after: &Reading) -> TickReport {
         TickReport {
-            passes: after.polls.wrapping_sub(before.polls),
+            passes: after.passes.wrapping_sub(before.passes),
             accepted: after.accepted.wrapping_sub(before.accepted),
             receives: after.receives.wrapping_sub(before.receives),
             bytes_received: after.bytes_received.wrapping_sub(before.bytes_received),

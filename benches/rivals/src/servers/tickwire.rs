@@ -21,7 +21,7 @@ pub fn run(serve: &Serve) -> Result<(), Failure> {
     loop {
         let wait = match &mut frames {
             Some(frames) => Wait::Until(frames.next()),
-            None => Wait::Event(Duration::from_secs(1)),
+            None => Wait::Event(Duration::MAX), // as long as it takes, as the others do
         };
         let mut tick = reactor.tick(wait)?;
         for event in &mut tick.events {
