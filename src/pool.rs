@@ -41,12 +41,15 @@ impl<T> Shelf<T> {
 pub(crate) struct Pool {
     classes: [Shelf<Vec<u8>>; CLASSES],
     bytes: usize,
+    /// Buffers that were lent and not taken back.
+    lent: usize,
 }
 
 impl Pool {
     /// A buffer of at least `capacity` bytes; the last one given back of its class, or a new one.
     /// What it holds is of no meaning.
     pub(crate) fn take(&mut self, capacity: usize) -> Vec<u8> {
+        self.lent += 1;
         let capacity = capacity.next_power_of_two().max(BUFFER_LEN_MIN);
         let Some(class) = self.classes.get_mut(class_of(capacity)) else {
             return Vec::with_capacity(capacity); // larger than any limit allows to be kept
@@ -62,6 +65,10 @@ impl Pool {
 
     /// Takes a buffer back. One that never had memory, or outgrew every class, is dropped.
     pub(crate) fn put(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() > 0 {
+            debug_assert!(self.lent > 0, "a buffer of another pool");
+            self.lent -= 1;
+        }
         if (BUFFER_LEN_MIN..BUFFER_LEN_END).contains(&buffer.capacity()) {
             self.bytes += buffer.capacity();
             self.classes[class_of(buffer.capacity())].put(buffer);
@@ -73,6 +80,11 @@ impl Pool {
         for class in &mut self.classes {
             self.bytes -= class.trim().map(|buffer| buffer.capacity()).sum::<usize>();
         }
+    }
+
+    /// Buffers that are out.
+    pub(crate) fn lent(&self) -> usize {
+        self.lent
     }
 
     /// Bytes that lie here unused.
@@ -132,7 +144,10 @@ mod tests {
     #[test]
     fn an_odd_capacity_serves_the_class_below() {
         let mut pool = Pool::default();
-        pool.put(Vec::with_capacity(1_500));
+        let mut buffer = pool.take(1);
+        buffer.reserve_exact(1_500); // as an encoder may make it grow
+        pool.put(buffer);
+        assert_eq!(pool.lent(), 0);
         assert!(pool.take(1_024).capacity() >= 1_500);
     }
 

@@ -425,6 +425,7 @@ impl<N: Net> Reactor<N> {
             bytes_queued: self.outlet.queued_in_all(),
             bytes_unfinished: self.inlet.held(),
             bytes_pooled: self.inlet.pool.bytes() + self.outlet.pool.bytes(),
+            buffers_held: self.inlet.pool.lent() + self.outlet.pool.lent(),
             ..self.counts
         }
     }

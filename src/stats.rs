@@ -57,6 +57,8 @@ pub struct Stats {
     pub bytes_in_batch: usize,
     /// Bytes of buffers that lie unused in the pools.
     pub bytes_pooled: usize,
+    /// Buffers that connections hold; one with nothing unfinished and nothing to send holds none.
+    pub buffers_held: usize,
 }
 
 /// How many messages were refused for which reason; see [`SendError`].
@@ -217,6 +219,7 @@ impl fmt::Display for Stats {
             ("bytes unfinished", self.bytes_unfinished as u64),
             ("bytes in batch", self.bytes_in_batch as u64),
             ("bytes pooled", self.bytes_pooled as u64),
+            ("buffers held", self.buffers_held as u64),
         ];
         for (name, number) in numbers {
             writeln!(f, "{name:<24}{number:>20}")?;

@@ -94,7 +94,11 @@ impl World {
             return Err(io::Error::from_raw_os_error(EMFILE));
         }
         if self.rng.chance(faults.accept_shortage) {
-            return Err(io::Error::from_raw_os_error(ENFILE));
+            return Err(match self.rng.below(3) {
+                0 => io::Error::from_raw_os_error(ENOBUFS),
+                1 => io::ErrorKind::OutOfMemory.into(),
+                _ => io::Error::from_raw_os_error(ENFILE),
+            });
         }
         if self.rng.chance(faults.accept_errors) {
             if self.rng.chance(500) {
@@ -217,6 +221,9 @@ impl World {
         if self.rng.chance(faults.recv_blocked) {
             self.owe_edge(end, Edge::READABLE);
             return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if self.rng.chance(faults.recv_shortage) {
+            return Err(io::ErrorKind::OutOfMemory.into());
         }
         let mut len = readable.min(into.len());
         if self.rng.chance(faults.recv_one_byte) {

@@ -25,6 +25,8 @@ pub struct Faults {
     /// The longest time that a segment travels from this host. Segments of one connection never
     /// overtake each other.
     pub delay_max: Duration,
+    /// Bytes a second that a connection's segments leave this host at, as through a thin line. At least 1.
+    pub bandwidth: usize,
     /// Segments on which something between the hosts resets the connection, for both ends.
     pub resets: u32,
     /// Resets that discard what was sent before and is still under way, as TCP does with what did
@@ -41,6 +43,8 @@ pub struct Faults {
     pub recv_interrupted: u32,
     /// Receives that answer `WouldBlock` although there is something; an edge follows.
     pub recv_blocked: u32,
+    /// Receives that fail with ENOMEM; no edge follows.
+    pub recv_shortage: u32,
     /// Receives that do not tell that the socket is drained, as on systems that cannot.
     pub drained_unknown: u32,
 
@@ -62,7 +66,7 @@ pub struct Faults {
     /// Accepts that fail with ECONNABORTED, EPROTO, ENETDOWN or EPERM. Every other time the client
     /// is lost with it.
     pub accept_errors: u32,
-    /// Accepts that fail with ENFILE; no edge follows.
+    /// Accepts that fail with ENFILE, ENOBUFS or ENOMEM; no edge follows.
     pub accept_shortage: u32,
     /// Accepted sockets that the poller does not take (ENOSPC).
     pub register_errors: u32,
@@ -101,6 +105,7 @@ impl Default for Faults {
             window: 256 * 1024,
             delay_min: Duration::ZERO,
             delay_max: Duration::ZERO,
+            bandwidth: usize::MAX,
             resets: 0,
             reset_overtakes: 0,
             recv_short: 0,
@@ -108,6 +113,7 @@ impl Default for Faults {
             recv_segments: false,
             recv_interrupted: 0,
             recv_blocked: 0,
+            recv_shortage: 0,
             drained_unknown: 0,
             send_short: 0,
             send_one_byte: 0,

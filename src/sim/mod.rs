@@ -228,6 +228,15 @@ impl SimNet {
         Some(Addr::Ip(world.conn_mut(end).ends[end.side].addr))
     }
 
+    /// How many bytes have arrived on a connection so far, whether they were received or not. `None` once the socket is
+    /// closed.
+    pub fn arrived_on(&self, conn: ConnId) -> Option<u64> {
+        let mut world = self.lock();
+        world.settle();
+        let end = *world.hosts[self.host].streams.get(&conn.slot())?;
+        Some(world.pipe_to(end).arrived())
+    }
+
     /// The world that this host belongs to.
     pub fn world(&self) -> SimWorld {
         SimWorld { world: self.world.clone() }

@@ -23,6 +23,8 @@ pub(super) struct Pipe {
     freed: usize,
     ack_travels: bool,
     under_way: VecDeque<Segment>,
+    /// When the line has room for the next segment.
+    line_free: Duration,
     /// When the last segment arrives: the next one may not come before it.
     last_arrival: Duration,
     /// Unread segments. The boundaries are kept, so that a fault can deliver them one by one.
@@ -30,6 +32,8 @@ pub(super) struct Pipe {
     /// How much of the first unread segment has been read.
     unread_from: usize,
     unread_len: usize,
+    /// Bytes that ever arrived.
+    arrived: u64,
     fin: bool,
 }
 
@@ -41,10 +45,12 @@ impl Pipe {
             freed: 0,
             ack_travels: false,
             under_way: VecDeque::new(),
+            line_free: Duration::ZERO,
             last_arrival: Duration::ZERO,
             unread: VecDeque::new(),
             unread_from: 0,
             unread_len: 0,
+            arrived: 0,
             fin: false,
         }
     }
@@ -57,6 +63,22 @@ impl Pipe {
     /// Nothing arrives before `at`: data does not overtake the answer to a connect.
     pub(super) fn hold_until(&mut self, at: Duration) {
         self.last_arrival = self.last_arrival.max(at);
+    }
+
+    /// When the last byte of `segment` has left on a line of this bandwidth.
+    pub(super) fn depart(
+        &mut self,
+        segment: &Segment,
+        now: Duration,
+        bandwidth: usize,
+    ) -> Duration {
+        let len = match segment {
+            Segment::Data(bytes) if bandwidth < usize::MAX => bytes.len() as u64,
+            _ => 0,
+        };
+        let takes = Duration::from_nanos(len * 1_000_000_000 / bandwidth.max(1) as u64);
+        self.line_free = self.line_free.max(now) + takes;
+        self.line_free
     }
 
     /// Sends `segment` off; it would arrive at `at`. Answers when it really does.
@@ -79,6 +101,7 @@ impl Pipe {
     pub(super) fn arrive(&mut self, bytes: Vec<u8>) {
         if !bytes.is_empty() {
             self.unread_len += bytes.len();
+            self.arrived += bytes.len() as u64;
             self.unread.push_back(bytes);
         }
     }
@@ -99,6 +122,10 @@ impl Pipe {
 
     pub(super) fn has_fin(&self) -> bool {
         self.fin
+    }
+
+    pub(super) fn arrived(&self) -> u64 {
+        self.arrived
     }
 
     pub(super) fn has_unread(&self) -> bool {
@@ -191,6 +218,18 @@ mod tests {
         let mut pipe = arrived(&[b"abc", b"d"]);
         pipe.read(&mut [0; 1]);
         assert_eq!((pipe.readable(true), pipe.readable(false)), (2, 3));
+    }
+
+    #[test]
+    fn a_thin_line_takes_its_time() {
+        let mut pipe = Pipe::new(100);
+        let second = Duration::from_secs(1);
+        let data = |len| Segment::Data(vec![0; len]);
+        assert_eq!(pipe.depart(&data(10), second, usize::MAX), second);
+        assert_eq!(pipe.depart(&data(10), second, 5), 3 * second);
+        assert_eq!(pipe.depart(&data(5), second, 5), 4 * second, "behind the one before");
+        assert_eq!(pipe.depart(&Segment::Fin, 2 * second, 5), 4 * second);
+        assert_eq!(pipe.depart(&data(5), 9 * second, 5), 10 * second, "the line was free");
     }
 
     #[test]

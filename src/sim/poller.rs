@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::world::{Edge, End, Happening, HostId, ListenerKey, State, Watched, World};
+use super::world::{ASKED_MAX, Edge, End, Happening, HostId, ListenerKey, State, Watched, World};
 use crate::net::{Readiness, Source};
 
 impl World {
@@ -63,6 +63,9 @@ impl World {
     ) {
         self.hosts[host].counts.waits += 1;
         self.settle();
+        let (at, times) = self.hosts[host].asked;
+        self.hosts[host].asked = (self.now, if at == self.now { times + 1 } else { 0 });
+        assert!(times < ASKED_MAX, "the reactor spins");
         let faults = self.hosts[host].faults;
         if self.rng.chance(faults.early) {
             return;

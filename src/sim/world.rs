@@ -68,6 +68,8 @@ pub(super) struct Host {
     pub(super) open: usize,
     /// Its waker was called, and no wait has returned since.
     pub(super) is_woken: bool,
+    /// When its poller was last asked, and how often at that moment.
+    pub(super) asked: (Duration, u32),
     pub(super) counts: Counts,
     /// What its poller will report.
     pub(super) ready: VecDeque<Watched>,
@@ -242,6 +244,7 @@ impl World {
             faults: self.faults,
             open: 0,
             is_woken: false,
+            asked: (Duration::ZERO, 0),
             counts: Counts::default(),
             ready: VecDeque::new(),
             streams: BTreeMap::new(),
@@ -481,8 +484,11 @@ impl World {
 
     /// Sends `segment` from `from` to its peer, in order behind what was sent before.
     pub(super) fn send_segment(&mut self, from: End, segment: Segment) {
-        let at = self.arrival_from(self.host_at(from));
+        let host = self.host_at(from);
+        let (now, bandwidth) = (self.now, self.hosts[host].faults.bandwidth);
         let to = from.peer();
+        let has_left = self.pipe_to(to).depart(&segment, now, bandwidth);
+        let at = self.arrival_from(host) + (has_left - now);
         let at = self.pipe_to(to).put(segment, at);
         self.plan(at, Happening::Arrival { to });
     }
@@ -639,6 +645,8 @@ fn segment_digest(segment: &Segment) -> u64 {
     }
 }
 
+/// No game asks its poller as often without letting any time pass.
+pub(super) const ASKED_MAX: u32 = 1_000_000;
 const PORT_EPHEMERAL_MIN: u16 = 49_152;
 /// Linux' first retry; each further one waits twice as long.
 const SYN_RETRY: Duration = Duration::from_secs(1);

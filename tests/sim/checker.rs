@@ -47,6 +47,8 @@ struct End {
     is_high: bool,
     /// How many of the other end's messages were heard.
     heard: usize,
+    /// The length of their frames.
+    heard_len: u64,
     /// `close` was called.
     closed: bool,
     /// `kick` was called, or a policy did so.
@@ -85,6 +87,8 @@ pub(crate) struct Raw {
     pub(crate) was_reset: bool,
     /// It does not read.
     pub(crate) deaf: bool,
+    /// It has fallen silent in the middle of a frame.
+    pub(crate) stuck: bool,
     pub(crate) dropped: bool,
 }
 
@@ -215,6 +219,41 @@ impl Checker {
         }
     }
 
+    /// Another thread had asked for this end, and its request was carried out.
+    pub(crate) fn closed_from_outside(&mut self, host: HostIndex, conn: ConnId, kick: bool) {
+        let end = self.end(host, conn);
+        if !end.stage.is_over() {
+            end.closed |= !kick;
+            end.kicked |= kick;
+        }
+    }
+
+    /// Whether the next message for this end is whole among the bytes that have arrived, and the game wants it.
+    pub(crate) fn is_due(&self, host: HostIndex, conn: ConnId, arrived: u64) -> bool {
+        let (wire, at) = self.by_id[&(host, conn)];
+        let [ours, theirs] = [&self.wires[wire].ends[at], &self.wires[wire].ends[1 - at]];
+        let is_wanted = ours.stage == Stage::Open && !ours.closed && !ours.kicked;
+        let next = theirs.said.get(ours.heard).filter(|_| is_wanted);
+        next.is_some_and(|payload| ours.heard_len + 4 + payload.len() as u64 <= arrived)
+    }
+
+    /// Whether this reactor has told of such a connection, or begun it.
+    pub(crate) fn is_known(&self, host: HostIndex, conn: ConnId) -> bool {
+        self.by_id.contains_key(&(host, conn))
+    }
+
+    /// Whether this end has heard any message yet.
+    pub(crate) fn has_heard(&self, host: HostIndex, conn: ConnId) -> bool {
+        let (wire, at) = self.by_id[&(host, conn)];
+        self.wires[wire].ends[at].heard > 0
+    }
+
+    /// Whether the other end has stopped in the middle of a frame.
+    pub(crate) fn is_stuck(&self, host: HostIndex, conn: ConnId) -> bool {
+        let (wire, at) = self.by_id[&(host, conn)];
+        self.wires[wire].ends[1 - at].raw.as_ref().is_some_and(|raw| raw.stuck)
+    }
+
     /// Whether the game may still speak of this connection.
     pub(crate) fn is_over(&self, host: HostIndex, conn: ConnId) -> bool {
         let (wire, end) = self.by_id[&(host, conn)];
@@ -289,6 +328,7 @@ impl Checker {
             payload.len()
         );
         ends[at].heard += 1;
+        ends[at].heard_len += 4 + payload.len() as u64;
     }
 
     /// Whether an end can have come about in this way.
@@ -522,6 +562,7 @@ impl fmt::Debug for Raw {
             (self.at_eof, "at its end"),
             (self.was_reset, "was reset"),
             (self.deaf, "deaf"),
+            (self.stuck, "stuck"),
             (self.dropped, "dropped"),
         ] {
             if is_so {

@@ -3,8 +3,11 @@
 mod harness;
 
 mod checker;
+mod peers;
 mod plan;
+mod story;
 mod swarm;
+mod talk;
 
 mod admission;
 mod closing;

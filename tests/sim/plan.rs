@@ -11,8 +11,11 @@ use crate::harness::MS;
 /// What a seed decides beforehand.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) server: Settings,
+    /// Each has its own.
+    pub(crate) servers: Vec<Settings>,
     pub(crate) client: Settings,
+    pub(crate) framing: Framing,
+    pub(crate) frame_len_max: usize,
     pub(crate) clients: usize,
     pub(crate) raw_peers: usize,
     pub(crate) steps: usize,
@@ -27,6 +30,17 @@ pub(crate) struct Plan {
     pub(crate) pause: u32,
     pub(crate) latest: u32,
     pub(crate) by_handle: u32,
+    /// Raw peers come, go and write while a batch is held.
+    pub(crate) meddle: u32,
+    /// A game panics in the middle of a batch, or of encoding a message.
+    pub(crate) panic: u32,
+    /// A process, or everybody's clock, stands still for a while.
+    pub(crate) freeze: u32,
+    pub(crate) freeze_max: Duration,
+    /// A server closes its listener and opens it again, or suspends it.
+    pub(crate) relisten: u32,
+    /// Whether everybody is silent for a while before the end, until all deadlines have passed.
+    pub(crate) silence: u32,
     /// Whether a reactor leaves by `shutdown`.
     pub(crate) shutdown: u32,
     /// After how many turns, about, a raw peer does something drastic.
@@ -111,19 +125,23 @@ impl Plan {
         let rng = &mut Rng::new(!seed);
         let framing = *rng.pick(&[Framing::LengthPrefix, Framing::Telepathy]);
         let frame_len_max = *rng.pick(&[1, 2, 10, 100, 1_000, 5_000, 20_000, 30_000, 100_000]);
-        let server = Settings::draw(rng, framing, frame_len_max);
+        let servers: Vec<_> = (0..*rng.pick(&[1, 1, 1, 2, 3]))
+            .map(|_| Settings::draw(rng, framing, frame_len_max))
+            .collect();
         let client = Settings::draw(rng, framing, frame_len_max);
         let server_faults = draw_faults(rng);
         let client_faults = if rng.chance(500) { server_faults } else { draw_faults(rng) };
-        let quantum = server.read_quantum.min(client.read_quantum);
-        let events = server.event_budget.min(client.event_budget);
+        let least = |of: fn(&Settings) -> usize| servers.iter().chain([&client]).map(of).min();
+        let quantum = least(|settings| settings.read_quantum).unwrap_or(1);
+        let events = least(|settings| settings.event_budget).unwrap_or(1);
         let window = server_faults.window.min(client_faults.window);
+        let bandwidth = server_faults.bandwidth.min(client_faults.bandwidth);
         let rate = |rng: &mut Rng, often: u32| match rng.chance(500) {
             true => 0,
             false => rng.between(1, often as usize) as u32,
         };
         Plan {
-            clients: rng.between(1, 2),
+            clients: rng.between(1, 3),
             raw_peers: rng.between(0, 10),
             steps: rng.between(20, 400),
             step_max: *rng.pick(&[MS, 5 * MS, 20 * MS]),
@@ -137,11 +155,23 @@ impl Plan {
             pause: rate(rng, 200),
             latest: rate(rng, 600),
             by_handle: rate(rng, 600),
+            meddle: rate(rng, 500),
+            panic: rate(rng, 100),
+            freeze: rate(rng, 50),
+            freeze_max: *rng.pick(&[100 * MS, 3_000 * MS, 3_600_000 * MS]),
+            relisten: if rng.chance(200) { rng.between(1, 50) as u32 } else { 0 },
+            silence: rate(rng, 1_000),
             shutdown: rate(rng, 1_000),
             messages: events.saturating_mul(1_000).min(3_000),
-            bytes: quantum.saturating_mul(1_000).min(window.saturating_mul(300)).min(1_000_000),
-            server,
+            bytes: quantum
+                .saturating_mul(1_000)
+                .min(window.saturating_mul(300))
+                .min(bandwidth.saturating_mul(20))
+                .min(1_000_000),
+            servers,
             client,
+            framing,
+            frame_len_max,
             server_faults,
             client_faults,
         }
@@ -159,10 +189,15 @@ impl Settings {
             let rate = rate.burst(*rng.pick(&[least / 20, least, 20 * least])); // a burst a tick has to do;
             rng.chance(250).then_some(rate)
         };
+        let enders = Enders::draw(rng, send_queue_max);
+        let mut message_rate = rate(rng, 200);
+        if enders.rate && rng.chance(500) {
+            message_rate = Some(Rate::per_second(20).burst(rng.between(1, 5) as u32));
+        }
         Settings {
             framing,
             frame_len_max,
-            batch_memory: *rng.pick(&[64 << 10, 100_000, 256 << 10, 1 << 20]),
+            batch_memory: *rng.pick(&[64 << 10, 100_000, 256 << 10, 4 << 20]),
             read_quantum: *rng.pick(&[1, 2, 7, 100, 4_096, 128 << 10]),
             frame_quantum: *rng.pick(&[1, 2, 5, 100, 2_048]),
             event_budget: *rng.pick(&[1, 2, 5, 50, 16_384]),
@@ -175,10 +210,27 @@ impl Settings {
             close_timeout: *rng.pick(&[20 * MS, 200 * MS, 2_000 * MS]),
             pace: *rng.pick(&[MS, 4 * MS, 50 * MS]),
             water_marks: rng.chance(400).then_some((low, high)),
-            message_rate: rate(rng, 200),
+            message_rate,
             byte_rate: rate(rng, 100_000),
-            enders: Enders::draw(rng, send_queue_max),
+            enders,
         }
+    }
+
+    /// In how many ticks at most a whole message is handed out of a socket that had it when the first of them began, if the
+    /// game fetches everything and this many connections are served. `None` where a fault, a rate or a small buffer may
+    /// delay it further.
+    pub(crate) fn patience(&self, faults: &Faults, peers: usize) -> Option<usize> {
+        let Faults { recv_short, recv_one_byte, recv_interrupted, recv_blocked, .. } = *faults;
+        let is_helpful = [recv_short, recv_one_byte, recv_interrupted, recv_blocked] == [0; 4]
+            && !faults.recv_segments
+            && [faults.recv_shortage, faults.partial, faults.early] == [0; 3];
+        let frame_len = 4 + self.frame_len_max;
+        let has_room = self.read_quantum >= frame_len
+            && (peers + 1) * (self.read_quantum + frame_len + (20 << 10)) <= self.batch_memory;
+        let is_unhurried = self.message_rate.is_none() && self.byte_rate.is_none();
+        // First and last events take half of the budget at most.
+        (is_helpful && has_room && is_unhurried)
+            .then(|| (2 * peers * self.frame_quantum).div_ceil(self.event_budget) + 2)
     }
 
     pub(crate) fn builder(&self) -> Builder {
@@ -235,6 +287,7 @@ fn draw_faults(rng: &mut Rng) -> Faults {
         recv_one_byte: rate(300),
         recv_interrupted: rate(500),
         recv_blocked: rate(500),
+        recv_shortage: rate(300),
         drained_unknown: rate(1_000),
         send_short: rate(800),
         send_one_byte: rate(300),
@@ -259,6 +312,9 @@ fn draw_faults(rng: &mut Rng) -> Faults {
     faults.bare_edges = rng.chance(500);
     faults.window = *rng.pick(&[1, 10, 100, 4_096, 64 << 10, 1 << 20]);
     faults.delay_max = *rng.pick(&[Duration::ZERO, MS, 20 * MS]);
+    if rng.chance(often) {
+        faults.bandwidth = *rng.pick(&[1_000, 20_000, 1_000_000]);
+    }
     faults.delay_min = *rng.pick(&[Duration::ZERO, faults.delay_max]);
     if rng.chance(often) {
         faults.late_max = 3 * MS;
