@@ -251,6 +251,7 @@ fn the_help_pages_are_complete() {
                 "--help",
             ],
         ),
+        ("soak", vec!["--cycles", "--messages", "--help"]),
     ] {
         let end = Process::start(example, &["--help"]).end();
         assert_eq!((end.code, end.stderr.len()), (Some(0), 0), "{end:?}");

@@ -248,6 +248,13 @@ impl Checker {
         self.wires[wire].ends[at].heard > 0
     }
 
+    /// Whether the game believes that much is queued, and will hear when it is not.
+    pub(crate) fn is_high(&self, host: HostIndex, conn: ConnId) -> bool {
+        let (wire, at) = self.by_id[&(host, conn)];
+        let end = &self.wires[wire].ends[at];
+        end.is_high && end.stage == Stage::Open && !end.closed && !end.kicked
+    }
+
     /// Whether the other end has stopped in the middle of a frame.
     pub(crate) fn is_stuck(&self, host: HostIndex, conn: ConnId) -> bool {
         let (wire, at) = self.by_id[&(host, conn)];

@@ -458,7 +458,18 @@ impl Story {
                 self.world.heal(server_ip(server), client_ip(client));
             }
         }
-        self.run_until(|story| story.talk.checker.is_quiet(), "never gets quiet");
+        let is_calm = |story: &mut Story| story.talk.checker.is_quiet() && story.are_marks_told();
+        self.run_until(is_calm, "never gets quiet");
+    }
+
+    /// Whether every game knows whose queue is short again.
+    fn are_marks_told(&mut self) -> bool {
+        self.hosts.iter_mut().enumerate().all(|(host, player)| {
+            let Some((low, _)) = player.settings.water_marks else { return true };
+            player.conns.iter().all(|&conn| {
+                !self.talk.checker.is_high(host, conn) || player.reactor.outbox().queued(conn) > low
+            })
+        })
     }
 
     /// Nobody says anything, until every deadline has passed: who had one must be gone.
@@ -469,13 +480,15 @@ impl Story {
             for &conn in &player.conns {
                 let checker = &self.talk.checker;
                 let is_client = player.outgoing.contains(&conn);
-                let is_idle = enders.idle.is_some();
+                let is_stuck = checker.is_stuck(host, conn);
+                // The last half of a frame may drip in for long, and is no silence.
+                let is_idle = enders.idle.is_some() && !is_stuck;
                 let is_mute =
                     enders.first_frame.is_some() && !is_client && !checker.has_heard(host, conn);
-                let is_stuck = enders.frame.is_some() && checker.is_stuck(host, conn);
+                let is_late = enders.frame.is_some() && is_stuck;
                 let queued = player.reactor.outbox().queued(conn);
                 let is_stalled = enders.write_stall.is_some() && queued > 0;
-                if is_idle || is_mute || is_stuck || is_stalled {
+                if is_idle || is_mute || is_late || is_stalled {
                     doomed.push((host, conn));
                 }
             }
@@ -554,7 +567,7 @@ impl Story {
         self.quiet_step();
     }
 
-    fn run_until(&mut self, is_done: impl Fn(&Story) -> bool, problem: &str) {
+    fn run_until(&mut self, is_done: impl Fn(&mut Story) -> bool, problem: &str) {
         for _ in 0..10_000 {
             if is_done(self) {
                 return;
