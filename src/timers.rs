@@ -74,7 +74,7 @@ pub(crate) fn earliest<T, const N: usize>(
 /// A connection stands in here at its earliest deadline or before: when it comes up, its reader looks what is really
 /// due and puts it back. So a deadline that moves with every message costs nothing, and a tick in which nothing is
 /// due looks at one entry, however many connections there are. An entry that an earlier one has made obsolete is dropped, or
-/// used again, by its reader too.
+/// used again, by its reader too, who also [sweeps](Timers::sweep) when the entries of those who are gone become many.
 #[derive(Debug)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(u64, ConnId)>>,
@@ -106,6 +106,15 @@ impl Timers {
     pub(crate) fn set(&mut self, at: Moment, id: ConnId) {
         let from_now = i64::from(at.0.get().wrapping_sub(self.now as u32) as i32);
         self.heap.push(Reverse((self.now.saturating_add_signed(from_now), id)));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Drops the entries that mean nothing any more.
+    pub(crate) fn sweep(&mut self, mut is_meant: impl FnMut(Moment, ConnId) -> bool) {
+        self.heap.retain(|Reverse((at, id))| is_meant(Moment::at(*at as u32), *id));
     }
 
     /// When somebody should look again.
@@ -155,6 +164,20 @@ mod tests {
         }
         assert_eq!(due, [(10, id(10)), (20, id(20)), (30, id(30))]);
         assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn a_sweep_leaves_what_is_meant() {
+        let start = Instant::now();
+        let mut timers = Timers::new(start);
+        let now = timers.now();
+        for millis in [30, 10, 20] {
+            timers.set(now.after(ms(millis)), id(millis));
+        }
+        timers.sweep(|at, of| of != id(20) && at != now.after(ms(10)));
+        assert_eq!(timers.len(), 1);
+        timers.set_now(start + Duration::from_millis(100));
+        assert_eq!(timers.pop(), Some((now.after(ms(30)), id(30))));
     }
 
     #[test]

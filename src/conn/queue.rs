@@ -303,19 +303,24 @@ mod tests {
             queue.reserve(bytes.len(), 0, pool);
             queue.ring.push(bytes);
         };
-        queue.push_latest(1, b"one-a".to_vec(), &mut spares);
+        let lent = |pool: &mut Pool, bytes: &[u8]| {
+            let mut frame = pool.take(bytes.len());
+            frame.extend_from_slice(bytes);
+            frame
+        };
+        queue.push_latest(1, lent(&mut pool, b"one-a"), &mut spares);
         ring(&mut queue, &mut pool, b"x");
-        queue.push_latest(2, b"two-a".to_vec(), &mut spares);
+        queue.push_latest(2, lent(&mut pool, b"two-a"), &mut spares);
         ring(&mut queue, &mut pool, b"y");
         assert_eq!(queue.latest_len(2), Some(5));
         queue.remove_latest(2, &mut pool);
-        queue.push_latest(2, b"two-bb".to_vec(), &mut spares);
+        queue.push_latest(2, lent(&mut pool, b"two-bb"), &mut spares);
         assert_eq!(offered(&queue), b"one-axytwo-bb");
 
         queue.consume(2, &mut pool, &mut spares); // the first has begun to leave
         assert_eq!(queue.latest_len(1), None);
         queue.remove_latest(1, &mut pool);
-        queue.push_latest(1, b"one-c".to_vec(), &mut spares);
+        queue.push_latest(1, lent(&mut pool, b"one-c"), &mut spares);
         assert_eq!(offered(&queue), b"e-axytwo-bbone-c");
         queue.remove_latest(2, &mut pool);
         assert_eq!(offered(&queue), b"e-axyone-c");

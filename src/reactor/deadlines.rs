@@ -44,6 +44,19 @@ impl<N: Net> Reactor<N> {
                 card.parked = None;
             }
         }
+        self.sweep_timers();
+    }
+
+    /// Connections that are gone leave entries that would stay until their time. So that a crowd that comes and goes costs
+    /// no more than who is here, they go when they are many; each sweep pays for itself by what it drops.
+    fn sweep_timers(&mut self) {
+        let Reactor { timers, slots, .. } = self;
+        if timers.len() > TIMERS_OF_ONE_MAX * slots.len() + TIMERS_SPARE {
+            timers.sweep(|at, id| {
+                let card = slots.find(id).map(|slot| slots.get(slot));
+                card.is_some_and(|card| [card.scheduled, card.parked].contains(&Some(at)))
+            });
+        }
     }
 
     /// Sees to it that the timers come back to a connection at its earliest deadline.
@@ -125,3 +138,8 @@ impl<N: Net> Reactor<N> {
         }
     }
 }
+
+/// Entries of a connection that are not worth a sweep: twice those that it needs, one scheduled and one parked.
+const TIMERS_OF_ONE_MAX: usize = 4;
+/// The same of nobody.
+const TIMERS_SPARE: usize = 64;

@@ -29,6 +29,8 @@ pub(crate) struct Checker {
     /// Whether time-outs, rates and the like may end connections at any moment, with what is queued.
     pub(crate) is_abrupt: bool,
     shut: Vec<HostIndex>,
+    /// Counts the ticks of each.
+    turns: HashMap<HostIndex, u64>,
 }
 
 /// One connection: what its client (end 0) and its server (end 1) know.
@@ -49,6 +51,8 @@ struct End {
     heard: usize,
     /// The length of their frames.
     heard_len: u64,
+    /// In which turn the last was heard, or the connection.
+    heard_at: u64,
     /// `close` was called.
     closed: bool,
     /// `kick` was called, or a policy did so.
@@ -170,10 +174,13 @@ impl Checker {
     fn end_may_be_near(&self, host: HostIndex, conn: ConnId) -> bool {
         let (wire, at) = self.by_id[&(host, conn)];
         let [ours, theirs] = [&self.wires[wire].ends[at], &self.wires[wire].ends[1 - at]];
+        // A peer that has only half-closed gets replies until the tick after that of its last message.
+        let may_reply = theirs.raw.as_ref().is_some_and(Raw::has_half_closed)
+            && (ours.heard < theirs.said.len() || ours.heard_at == self.turn(host));
         // A connect may have failed already.
         ours.stage == Stage::Connecting
             || self.is_stormy
-            || theirs.is_ending()
+            || theirs.is_ending() && !may_reply
             || theirs.stage.is_over()
     }
 
@@ -267,6 +274,15 @@ impl Checker {
         self.wires[wire].ends[end].stage.is_over()
     }
 
+    /// A tick begins.
+    pub(crate) fn next_turn(&mut self, host: HostIndex) {
+        *self.turns.entry(host).or_default() += 1;
+    }
+
+    fn turn(&self, host: HostIndex) -> u64 {
+        self.turns.get(&host).copied().unwrap_or(0)
+    }
+
     // What is heard.
 
     pub(crate) fn saw(&mut self, host: HostIndex, event: &Event<'_>) {
@@ -283,8 +299,10 @@ impl Checker {
                     assert_eq!(self.end(host, conn).stage, Stage::Connecting, "{conn}");
                 }
                 let is_shut = self.shut.contains(&host);
+                let turn = self.turn(host);
                 let end = self.end(host, conn);
                 end.stage = Stage::Open;
+                end.heard_at = turn;
                 end.closed |= is_shut;
             }
             Event::Message { conn, payload } => self.saw_message(host, conn, payload),
@@ -321,6 +339,7 @@ impl Checker {
 
     fn saw_message(&mut self, host: HostIndex, conn: ConnId, payload: &[u8]) {
         let (wire, at) = self.by_id[&(host, conn)];
+        let turn = self.turn(host);
         let ends = &mut self.wires[wire].ends;
         let nth = ends[at].heard;
         assert_eq!(ends[at].stage, Stage::Open, "message {nth} of {conn}");
@@ -335,6 +354,7 @@ impl Checker {
             payload.len()
         );
         ends[at].heard += 1;
+        ends[at].heard_at = turn;
         ends[at].heard_len += 4 + payload.len() as u64;
     }
 
@@ -535,6 +555,11 @@ impl Raw {
     /// Whether everything that is sent to it should arrive.
     fn listens_to_the_end(&self) -> bool {
         !self.reset && !self.dropped && !self.deaf
+    }
+
+    /// Whether it has sent FIN and goes on reading.
+    fn has_half_closed(&self) -> bool {
+        (self.finished || self.truncated) && !self.reset && !self.dropped && !self.lied
     }
 
     fn is_gone(&self) -> bool {

@@ -425,3 +425,21 @@ fn a_connect_that_took_its_time_is_not_idle() {
     let (_, seen) = pair.ticks(1_500);
     assert!(matches!(seen[..], [Seen::Connected(_)]), "{seen:?}");
 }
+
+/// Connections that come and go leave an entry in the timers each, which stays until its time: memory that no limit on
+/// connections bounds, and a wake-up for nobody.
+#[test]
+fn the_timers_of_those_who_are_gone_wake_nobody() {
+    let mut pair = Pair::new();
+    for _ in 0..1_000 {
+        let (there, here) = pair.meet();
+        pair.client.reactor.outbox().kick(there);
+        pair.ticks(2);
+        assert_eq!(pair.server.reactor.outbox().send(here, b"x"), Err(SendError::Stale));
+    }
+    let before = pair.client.counts().waits;
+    let seen = pair.client.tick_with(Wait::Event(60 * SECOND), |_, _| ());
+    let waits = pair.client.counts().waits - before;
+    assert_eq!(seen, []);
+    assert!(waits < 100, "{waits} wakes in an idle minute");
+}
