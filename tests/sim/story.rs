@@ -492,8 +492,10 @@ impl Story {
                 let is_stalled = enders.write_stall.is_some() && queued > 0;
                 // Nobody is blamed for what the server itself reads a few bytes at a time.
                 let is_behind = is_stuck && player.settings.read_quantum < 4_096;
-                if (is_idle || is_mute || is_late || is_stalled) && !is_behind {
-                    doomed.push((host, conn));
+                if is_idle || is_mute || is_late {
+                    doomed.extend((!is_behind).then_some((host, conn, None)));
+                } else if is_stalled {
+                    doomed.push((host, conn, Some(queued)));
                 }
             }
         }
@@ -501,10 +503,12 @@ impl Story {
             self.world.advance(500 * MS);
             self.quiet_step();
         }
-        for (host, conn) in doomed {
-            let is_over = self.talk.checker.is_over(host, conn);
+        for (host, conn, before) in doomed {
             let player = &mut self.hosts[host];
             let queued = player.reactor.outbox().queued(conn);
+            // A server may read its first bytes only now that it has room for this client.
+            let moves = before.is_some_and(|before| queued < before);
+            let is_over = self.talk.checker.is_over(host, conn) || moves;
             let enders = player.settings.enders;
             assert!(
                 is_over,
