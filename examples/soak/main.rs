@@ -101,14 +101,18 @@ fn soak(options: &Options) -> io::Result<bool> {
     .map_err(io::Error::other)?;
     let mut soak = Soak::start()?;
     let total = Count { cycles: options.cycles, messages: options.messages };
-    // What is allocated once, and the kernel's and allocator's own habits, settle in the warm-up.
+    // The warm-up is wilder than what follows, so that every page that will ever be needed has been touched: buffers have
+    // their limits, but how far they are filled is chance.
     eprintln!("warming up with a tenth of the work");
     let warm_up = total.share(1, WARM_UP_PART);
     soak.work_until(warm_up)?;
     soak.come_to_rest()?;
-    let mut watch = Watch::begin(total, &soak.count());
+    soak.players.calm_down();
+    soak.crowd.calm_down();
+    let begin = soak.count();
+    let mut watch = Watch::begin(total, &begin);
     for part in 1..=PARTS {
-        let goal = warm_up.plus(total.share(part, PARTS));
+        let goal = begin.plus(total.share(part, PARTS));
         soak.watched_until(goal, &watch)?;
         soak.come_to_rest()?;
         watch.look(&soak.count());

@@ -305,6 +305,7 @@ mod tests {
         };
         let lent = |pool: &mut Pool, bytes: &[u8]| {
             let mut frame = pool.take(bytes.len());
+            frame.clear();
             frame.extend_from_slice(bytes);
             frame
         };
