@@ -114,7 +114,8 @@ impl RawPlayer {
     /// The last that it writes: a frame without its end, cut anywhere.
     fn write_a_part(&mut self, talk: &mut Talk, plan: &Plan) {
         let most = if talk.rng.chance(300) { plan.frame_len_max } else { 1_000 };
-        let len = talk.rng.between(1, plan.frame_len_max.min(most));
+        let len = talk.rng.between(1, plan.frame_len_max.min(most).min(talk.bytes_left.max(1)));
+        talk.bytes_left = talk.bytes_left.saturating_sub(len);
         let cut = talk.rng.between(1, 4 + len - 1);
         self.pending.extend(&frame(&vec![0xdd; len])[..cut]);
         self.write_all();

@@ -93,7 +93,7 @@ impl Enders {
             return Enders::default();
         }
         let time = |rng: &mut Rng| {
-            let time = *rng.pick(&[20 * MS, 200 * MS, 3_000 * MS]);
+            let time = *rng.pick(&[20 * MS, 200 * MS, 3_000 * MS, 20_000 * MS]);
             rng.chance(500).then_some(time)
         };
         let policy = *rng.pick(&[SendPolicy::Error, SendPolicy::Disconnect]);

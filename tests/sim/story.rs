@@ -484,26 +484,29 @@ impl Story {
                 let is_client = player.outgoing.contains(&conn);
                 let is_stuck = checker.is_stuck(host, conn);
                 // The last half of a frame may drip in for long, and is no silence.
-                let is_idle = enders.idle.is_some() && !is_stuck;
-                let is_mute =
-                    enders.first_frame.is_some() && !is_client && !checker.has_heard(host, conn);
-                let is_late = enders.frame.is_some() && is_stuck;
+                let idle = enders.idle.filter(|_| !is_stuck);
+                let is_mute = !is_client && !checker.has_heard(host, conn);
+                let mute = enders.first_frame.filter(|_| is_mute);
+                let late = enders.frame.filter(|_| is_stuck);
                 let queued = player.reactor.outbox().queued(conn);
-                let is_stalled = enders.write_stall.is_some() && queued > 0;
+                let stalled = enders.write_stall.filter(|_| queued > 0);
                 // Nobody is blamed for what the server itself reads a few bytes at a time.
                 let is_behind = is_stuck && player.settings.read_quantum < 4_096;
-                if is_idle || is_mute || is_late {
-                    doomed.extend((!is_behind).then_some((host, conn, None)));
-                } else if is_stalled {
-                    doomed.push((host, conn, Some(queued)));
+                let read = [idle, mute, late].into_iter().flatten().min();
+                match read.filter(|_| !is_behind) {
+                    Some(time) => doomed.push((host, conn, time, None)),
+                    None => doomed.extend(stalled.map(|time| (host, conn, time, Some(queued)))),
                 }
             }
         }
-        for _ in 0..20 {
-            self.world.advance(500 * MS);
-            self.quiet_step();
-        }
-        for (host, conn, before) in doomed {
+        doomed.sort_by_key(|(_, _, time, _)| *time);
+        let begin = self.world.now();
+        for (host, conn, time, before) in doomed {
+            // The others have to have noticed a few ticks later.
+            while self.world.now() < begin + time + 4 * SECOND {
+                self.world.advance(500 * MS);
+                self.quiet_step();
+            }
             let player = &mut self.hosts[host];
             let queued = player.reactor.outbox().queued(conn);
             // A server may read its first bytes only now that it has room for this client.
