@@ -17,7 +17,6 @@ pub(crate) const KICK_ME: &[u8] = b"kick me";
 pub(crate) struct Crowd {
     rng: Rng,
     arrived: u64,
-    here_max: usize,
     /// Clients with a reactor, and how each ends.
     here: HashMap<ConnId, Manner>,
     /// Plain sockets that wait for the server's end.
@@ -39,25 +38,13 @@ enum Manner {
 impl Crowd {
     pub(crate) fn new() -> Crowd {
         let (here, lingering) = (HashMap::new(), Vec::new());
-        Crowd {
-            rng: Rng::new(1),
-            arrived: 0,
-            here_max: WILD * HERE_MAX,
-            here,
-            lingering,
-            tally: Vec::new(),
-        }
-    }
-
-    /// The warm-up is over.
-    pub(crate) fn calm_down(&mut self) {
-        self.here_max = HERE_MAX;
+        Crowd { rng: Rng::new(1), arrived: 0, here, lingering, tally: Vec::new() }
     }
 
     /// Some more come, unless enough are here.
     pub(crate) fn arrive(&mut self, clients: &mut Reactor, server: SocketAddr) {
         for _ in 0..ARRIVALS {
-            if self.here.len() + self.lingering.len() >= self.here_max {
+            if self.here.len() + self.lingering.len() >= HERE_MAX {
                 return;
             }
             self.arrived += 1;
@@ -160,5 +147,3 @@ impl Crowd {
 const ARRIVALS: usize = 16;
 /// How many are here at a time.
 const HERE_MAX: usize = 256;
-/// So many times as many in the warm-up.
-const WILD: usize = 2;

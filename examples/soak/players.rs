@@ -9,7 +9,6 @@ use tickwire::{ConnId, Event, Reactor};
 pub(crate) struct Players {
     players: Vec<Player>,
     by_conn: HashMap<ConnId, usize>,
-    under_way_max: u64,
     pub(crate) faults: Vec<String>,
 }
 
@@ -24,16 +23,11 @@ impl Players {
         let join = |_| Ok(Player { conn: clients.connect(addr)?, sent: 0, heard: 0 });
         let players: Vec<Player> = (0..PLAYERS).map(join).collect::<io::Result<_>>()?;
         let by_conn = players.iter().enumerate().map(|(nth, player)| (player.conn, nth)).collect();
-        Ok(Players { players, by_conn, under_way_max: WILD * UNDER_WAY_MAX, faults: Vec::new() })
+        Ok(Players { players, by_conn, faults: Vec::new() })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.players.len()
-    }
-
-    /// The warm-up is over.
-    pub(crate) fn calm_down(&mut self) {
-        self.under_way_max = UNDER_WAY_MAX;
     }
 
     /// Everybody says as much as may be under way.
@@ -41,7 +35,7 @@ impl Players {
         let mut outbox = clients.outbox();
         let mut payload = [0; LEN_MAX];
         for (nth, player) in self.players.iter_mut().enumerate() {
-            while player.sent < player.heard + self.under_way_max {
+            while player.sent < player.heard + UNDER_WAY_MAX {
                 let len = fill(&mut payload, nth, player.sent);
                 if outbox.send(player.conn, &payload[..len]).is_err() {
                     break;
@@ -99,5 +93,3 @@ const PLAYERS: usize = 32;
 /// Messages of a player that have no echo yet.
 const UNDER_WAY_MAX: u64 = 500;
 const LEN_MAX: usize = 16_384;
-/// So many times as much in the warm-up.
-const WILD: u64 = 3;

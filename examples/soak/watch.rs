@@ -34,11 +34,8 @@ pub(crate) struct Watch {
     from: Count,
     last: Count,
     began: Instant,
-    /// After the warm-up.
-    before: Option<Sight>,
-    /// The most and the least since.
-    most: Option<Sight>,
-    least: Option<Sight>,
+    /// After the warm-up, and each time since.
+    sights: Vec<Sight>,
 }
 
 /// What the system says about this process.
@@ -58,8 +55,8 @@ impl Watch {
         if bar.is_hidden() {
             eprintln!("warmed up{}", told(before));
         }
-        let (most, least) = (before, before);
-        Watch { bar, total, from: *from, last: *from, began: Instant::now(), before, most, least }
+        let sights = before.into_iter().collect();
+        Watch { bar, total, from: *from, last: *from, began: Instant::now(), sights }
     }
 
     pub(crate) fn show(&self, now: &Count) {
@@ -74,8 +71,7 @@ impl Watch {
     pub(crate) fn look(&mut self, now: &Count) {
         self.last = *now;
         let sight = Sight::now();
-        self.most = self.most.zip(sight).map(|(most, sight)| most.max(sight));
-        self.least = self.least.zip(sight).map(|(least, sight)| least.min(sight));
+        self.sights.extend(sight);
         if self.bar.is_hidden() {
             let done = self.done(now);
             eprintln!("{} cycles, {} messages{}", done.cycles, done.messages, told(sight));
@@ -97,19 +93,7 @@ impl Watch {
         for (manner, count) in manners {
             println!("  {manner:<34}{count:>14}");
         }
-        let mut is_flat = true;
-        if let (Some(before), Some(most), Some(least)) = (self.before, self.most, self.least) {
-            println!("{:<36}{:>14}", "descriptors after the warm-up", before.descriptors);
-            println!("{:<36}{:>14}", "descriptors, the most since", most.descriptors);
-            let kib = |bytes: u64| bytes / 1_024;
-            println!("{:<36}{:>10} KiB", "memory after the warm-up", kib(before.resident));
-            println!("{:<36}{:>10} KiB", "memory, the least since", kib(least.resident));
-            println!("{:<36}{:>10} KiB", "memory, the most since", kib(most.resident));
-            is_flat = most.descriptors == before.descriptors
-                && most.resident <= before.resident + before.resident / 100;
-        } else {
-            println!("descriptors and memory: this system does not tell");
-        }
+        let is_flat = self.is_flat();
         println!("\nthe server's own count:\n{stats}");
         let is_whole = done.cycles >= self.total.cycles && done.messages >= self.total.messages;
         for fault in faults.iter().take(10) {
@@ -123,6 +107,23 @@ impl Watch {
         };
         println!("{verdict}");
         is_whole && is_flat && faults.is_empty()
+    }
+
+    /// Shows what was seen, and answers whether it was flat.
+    fn is_flat(&self) -> bool {
+        let Some(before) = self.sights.first() else {
+            println!("descriptors and memory: this system does not tell");
+            return true;
+        };
+        let (first, second) = self.sights.split_at(self.sights.len().div_ceil(2));
+        let most = |sights: &[Sight]| sights.iter().map(|sight| sight.resident).max();
+        let (first, second) = (most(first).unwrap_or(0), most(second).unwrap_or(0));
+        let descriptors = self.sights.iter().map(|sight| sight.descriptors).max().unwrap_or(0);
+        println!("{:<36}{:>14}", "descriptors after the warm-up", before.descriptors);
+        println!("{:<36}{:>14}", "descriptors, the most since", descriptors);
+        println!("{:<36}{:>10} KiB", "memory, the most in the first half", first / 1_024);
+        println!("{:<36}{:>10} KiB", "memory, the most in the second half", second / 1_024);
+        descriptors == before.descriptors && second <= first + first / 100
     }
 
     fn done(&self, now: &Count) -> Count {
@@ -144,19 +145,5 @@ impl Sight {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
         Some(Sight { descriptors, resident: kib * 1_024 })
-    }
-
-    fn max(self, other: Sight) -> Sight {
-        Sight {
-            descriptors: self.descriptors.max(other.descriptors),
-            resident: self.resident.max(other.resident),
-        }
-    }
-
-    fn min(self, other: Sight) -> Sight {
-        Sight {
-            descriptors: self.descriptors.min(other.descriptors),
-            resident: self.resident.min(other.resident),
-        }
     }
 }

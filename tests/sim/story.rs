@@ -499,6 +499,10 @@ impl Story {
                 }
             }
         }
+        // A socket that is looked at in vain when its time is up is given more.
+        for player in &self.hosts {
+            self.world.set_faults_of(player.ip, player.quiet_faults());
+        }
         doomed.sort_by_key(|(_, _, time, _)| *time);
         let begin = self.world.now();
         for (host, conn, time, before) in doomed {
@@ -518,6 +522,9 @@ impl Story {
                 "{conn} of host {host} outlives its deadline, {queued} queued: {enders:?}"
             );
         }
+        for player in &self.hosts {
+            self.world.set_faults_of(player.ip, player.faults);
+        }
         self.run_until(|story| story.talk.checker.is_quiet(), "never gets quiet again");
     }
 
@@ -525,13 +532,7 @@ impl Story {
     fn look_idle(&mut self) {
         for host in 0..self.hosts.len() {
             let player = &mut self.hosts[host];
-            let faults = Faults {
-                descriptors_max: player.faults.descriptors_max,
-                drained_unknown: player.faults.drained_unknown,
-                bare_edges: player.faults.bare_edges,
-                ..Faults::default() // what blocks for no reason, or cries wolf, would be one
-            };
-            self.world.set_faults_of(player.ip, faults);
+            self.world.set_faults_of(player.ip, player.quiet_faults());
             let known = player.conns.len() + player.past.len();
             let before = player.reactor.net().counts();
             self.tick_with(host, Wait::Event(2 * SECOND));
@@ -626,6 +627,16 @@ impl Player {
     fn listen_again(&mut self) {
         if let Ok(listener) = self.reactor.listen((self.ip, PORT)) {
             (self.listener, self.is_suspended) = (Some(listener), false);
+        }
+    }
+
+    /// Those that make nobody look at a socket without cause, or look in vain.
+    fn quiet_faults(&self) -> Faults {
+        Faults {
+            descriptors_max: self.faults.descriptors_max,
+            drained_unknown: self.faults.drained_unknown,
+            bare_edges: self.faults.bare_edges,
+            ..Faults::default()
         }
     }
 
