@@ -136,14 +136,15 @@ struct Soak {
 
 impl Soak {
     fn start() -> io::Result<Soak> {
-        let mut server = Reactor::builder().close_timeout(Duration::from_secs(60)).build()?;
+        // A small batch memory has soon been filled to its end, and then no page of it is new.
+        let mut server = Reactor::builder().batch_memory(BATCH_MEMORY).build()?;
         let listener = server.listen("0.0.0.0:0")?;
         let port = server
             .local_addr(listener)
             .and_then(|addr| addr.as_socket_addr())
             .ok_or_else(|| io::Error::other("the listener has no address"))?
             .port();
-        let mut clients = Reactor::new()?;
+        let mut clients = Reactor::builder().batch_memory(BATCH_MEMORY).build()?;
         let addr = SocketAddr::from(([127, 0, 0, 1], port));
         let players = Players::join(&mut clients, addr)?;
         Ok(Soak { server, clients, addr, players, crowd: Crowd::new(), turned: 0 })
@@ -255,6 +256,7 @@ fn serve(server: &mut Reactor) -> io::Result<()> {
     Ok(())
 }
 
+const BATCH_MEMORY: usize = 256 * 1024;
 const PARTS: u64 = 20;
 const WARM_UP_PART: u64 = 10;
 const REST_MAX: Duration = Duration::from_secs(120);

@@ -506,8 +506,9 @@ impl Story {
         doomed.sort_by_key(|(_, _, time, _)| *time);
         let begin = self.world.now();
         for (host, conn, time, before) in doomed {
-            // The others have to have noticed a few ticks later.
-            while self.world.now() < begin + time + 4 * SECOND {
+            // A few ticks later this is noticed, and as many as there are events to be told it is heard of.
+            let told = SECOND * self.hosts[host].reactor.connections() as u32;
+            while self.world.now() < begin + time + 4 * SECOND + told {
                 self.world.advance(500 * MS);
                 self.quiet_step();
             }
@@ -531,6 +532,7 @@ impl Story {
     /// While nothing happens, nobody wakes up but for a timer, or to see whether descriptors are still short.
     fn look_idle(&mut self) {
         for host in 0..self.hosts.len() {
+            self.carry_out(host);
             let player = &mut self.hosts[host];
             self.world.set_faults_of(player.ip, player.quiet_faults());
             let known = player.conns.len() + player.past.len();
