@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tickwire::sim::Faults;
+use tickwire::sim::{Faults, SimWorld};
 use tickwire::{
     Addr, ConnectFailure, ConnectOptions, DisconnectReason, Event, Reactor, SendError, Tick, Wait,
 };
@@ -288,4 +288,42 @@ fn a_closed_listener_takes_nobody_and_harms_nobody() {
     assert_eq!(arena.ticks(3), [Seen::Message(conn, b"still here".to_vec())]);
     assert!(late.is_reset());
     assert!(arena.server.reactor.listen((SERVER, 9)).is_ok(), "the port is free again");
+}
+
+#[test]
+fn a_reactor_meets_a_plain_listener() {
+    let world = SimWorld::new(1, Faults::default());
+    let mut client = Host::new(&world, CLIENT, Reactor::builder());
+    let addr = "10.0.0.1:7777".parse().expect("an address");
+    let mut listener = world.raw_listen(&addr, 8).expect("the port is free");
+    assert_eq!(listener.local_addr(), addr);
+    let conn = client.reactor.connect(&addr).expect("there is room");
+    world.advance(MS);
+    let mut peer = listener.accept().expect("it has come");
+    peer.write(&frame(b"welcome"));
+    world.advance(MS);
+    assert_eq!(client.tick(), [Seen::Connected(conn), Seen::Message(conn, b"welcome".to_vec())]);
+    assert!(listener.accept().is_none(), "nobody else");
+    drop(listener);
+    let late = client.reactor.connect(&addr).expect("there is room");
+    world.advance(MS);
+    assert_eq!(client.tick(), [Seen::ConnectFailed(late, ConnectFailure::Refused)]);
+    assert_eq!(world.counts(CLIENT).connects, 2);
+}
+
+/// Where our own deadline is far away, the system gives up first, after some two minutes.
+#[test]
+fn a_connect_that_a_full_backlog_never_answers_times_out() {
+    let world = SimWorld::new(1, Faults::default());
+    let builder = Reactor::builder().connect_timeout(1_000 * SECOND);
+    let mut client = Host::new(&world, CLIENT, builder);
+    let addr = "10.0.0.1:7777".parse().expect("an address");
+    let _listener = world.raw_listen(&addr, 0).expect("the port is free");
+    let _first = world.raw_connect([10, 0, 0, 9].into(), &addr);
+    world.advance(MS);
+    let conn = client.reactor.connect(&addr).expect("there is room");
+    world.advance(60 * SECOND);
+    assert_eq!(client.tick(), []);
+    world.advance(100 * SECOND);
+    assert_eq!(client.tick(), [Seen::ConnectFailed(conn, ConnectFailure::TimedOut)]);
 }
