@@ -505,9 +505,10 @@ impl Story {
         }
         doomed.sort_by_key(|(_, _, time, _)| *time);
         let begin = self.world.now();
+        let known: Vec<_> = self.hosts.iter().map(|host| host.reactor.connections()).collect();
         for (host, conn, time, before) in doomed {
             // A few ticks later this is noticed, and as many as there are events to be told it is heard of.
-            let told = SECOND * self.hosts[host].reactor.connections() as u32;
+            let told = SECOND * known[host] as u32;
             while self.world.now() < begin + time + 4 * SECOND + told {
                 self.world.advance(500 * MS);
                 self.quiet_step();
