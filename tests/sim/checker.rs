@@ -9,7 +9,7 @@ use std::fmt;
 
 use tickwire::{Addr, ConnId, ConnectFailure, DisconnectReason, Event, SendError};
 
-use crate::harness::frames;
+use super::harness::frames;
 
 /// Which reactor: an index that the swarm gives.
 pub(crate) type HostIndex = usize;
