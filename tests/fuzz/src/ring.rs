@@ -24,7 +24,14 @@ pub fn run(data: &[u8]) {
         bytes
     };
     while !input.is_empty() {
-        match input.below(8) {
+        let call = input.byte();
+        match call % 8 {
+            0 if call >= 128 && ring.free() >= 4 => {
+                let fresh = bytes(usize::from(input.byte()).min(ring.free()).max(4));
+                let (header, payload) = fresh.split_first_chunk::<4>().expect("at least four");
+                ring.push_both(header, payload);
+                twin.extend(fresh);
+            }
             0 => {
                 let fresh = bytes(usize::from(input.byte()).min(ring.free()));
                 ring.push(&fresh);
