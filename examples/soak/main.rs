@@ -167,7 +167,7 @@ impl Soak {
     fn watched_until(&mut self, goal: Count, watch: &Watch) -> io::Result<()> {
         while !self.count().reaches(&goal) && !STOP.load(Ordering::Relaxed) {
             self.turn(&goal)?;
-            if self.turned.is_multiple_of(64) {
+            if self.turned % 64 == 0 {
                 watch.show(&self.count());
             }
         }

@@ -362,7 +362,7 @@ impl Story {
             }
             Wait::Event(_) => {}
             Wait::No => {
-                let is_exact = player.faults.late_max + player.faults.call_time_max == MS * 0;
+                let is_exact = (player.faults.late_max + player.faults.call_time_max).is_zero();
                 assert!(!is_exact || now == begin, "waited although it should not");
             }
         }
