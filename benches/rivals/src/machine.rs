@@ -76,10 +76,12 @@ pub fn today() -> String {
 pub fn versions() -> Vec<(String, String)> {
     let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock"));
     let lock = lock.unwrap_or_default();
+    // Several of one crate may be there: message-io has an older mio.
     let version = |name: &str| {
         let head = format!("name = \"{name}\"\nversion = \"");
-        let (_, rest) = lock.split_once(&head)?;
-        Some((name.to_owned(), rest.split('"').next()?.to_owned()))
+        let found = lock.split(&head).skip(1).filter_map(|rest| rest.split('"').next());
+        let found: Vec<_> = found.collect();
+        (!found.is_empty()).then(|| (name.to_owned(), found.join(" and ")))
     };
     ["tickwire", "mio", "tokio", "tokio-util", "message-io"]
         .into_iter()
