@@ -30,11 +30,8 @@ pub fn write(path: &Path, args: &Args, rows: &[Measured]) -> Result<(), Failure>
 }
 
 fn head(page: &mut String, args: &Args) -> Result<(), Failure> {
-    let command = match args.extent {
-        Extent::Quick => " -- --quick",
-        Extent::Default => "",
-        Extent::Full => " -- --full",
-    };
+    let given: Vec<_> = std::env::args().skip(1).collect();
+    let command = if given.is_empty() { String::new() } else { format!(" -- {}", given.join(" ")) };
     writeln!(page, "# Benchmarks: beside the rivals, in the same run\n")?;
     writeln!(
         page,
