@@ -50,6 +50,8 @@ struct Player {
     was_all_fetched: bool,
     /// For how many ticks a connection has had a message in its socket.
     waits: HashMap<ConnId, usize>,
+    /// Since when a connection takes no messages, and how many ticks ago that should have been its end.
+    shut_since: HashMap<ConnId, (Instant, usize)>,
     /// Asked for when it is first used, in the middle of the story.
     handle: Option<Handle>,
     /// What was handed in from outside and not carried out yet: one thing at most.
@@ -81,6 +83,7 @@ impl Story {
             silenced: Vec::new(),
             was_all_fetched: true,
             waits: HashMap::new(),
+            shut_since: HashMap::new(),
             handle: None,
             handed_in: None,
             is_woken: false,
@@ -428,6 +431,11 @@ impl Story {
         }
         player.check_fairness(&due, &messages);
         player.was_all_fetched = !is_broken_off;
+        // Where last events do not have to queue for long.
+        let is_prompt = plan.break_off + plan.panic == 0 && player.settings.event_budget >= 50;
+        if is_prompt && !player.is_shut {
+            player.check_ends(now);
+        }
         for &conn in &messages {
             if talk.checker.is_over(host, conn) {
                 player.waits.remove(&conn);
@@ -669,6 +677,21 @@ impl Player {
             *waited += 1;
             let is_paused = self.paused.contains(conn);
             assert!(is_paused || *waited <= patience, "{conn} waits {waited} ticks of {patience}");
+        }
+    }
+
+    /// Whatever takes no messages any more, because somebody has closed it or a send has failed, is over when the close
+    /// timeout is, even if it is paused. A shutdown has a deadline of its own.
+    fn check_ends(&mut self, now: Instant) {
+        let (patience, known) = (2 * self.settings.close_timeout, self.conns.len());
+        self.shut_since.retain(|conn, _| self.conns.contains(conn));
+        for &conn in &self.conns {
+            if self.reactor.outbox().is_open(conn) {
+                continue;
+            }
+            let (since, late) = self.shut_since.entry(conn).or_insert((now, 0));
+            *late += usize::from(now > *since + patience);
+            assert!(*late <= 20 + 4 * known, "{conn} ends {late} ticks too late");
         }
     }
 
