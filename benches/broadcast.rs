@@ -75,5 +75,11 @@ fn broadcast(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, broadcast);
+/// All benches together take minutes.
+fn short() -> Criterion {
+    let criterion = Criterion::default().warm_up_time(Duration::from_millis(300));
+    criterion.measurement_time(Duration::from_millis(1_500)).sample_size(30)
+}
+
+criterion_group!(name = benches; config = short(); targets = broadcast);
 criterion_main!(benches);

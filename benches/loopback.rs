@@ -9,6 +9,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tickwire::{Event, Reactor, Tick, Wait};
@@ -86,5 +87,11 @@ fn idle(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, echo, idle);
+/// All benches together take minutes.
+fn short() -> Criterion {
+    let criterion = Criterion::default().warm_up_time(Duration::from_millis(300));
+    criterion.measurement_time(Duration::from_millis(1_500)).sample_size(30)
+}
+
+criterion_group!(name = benches; config = short(); targets = echo, idle);
 criterion_main!(benches);

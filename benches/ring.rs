@@ -14,6 +14,7 @@ mod ring;
 
 use std::collections::VecDeque;
 use std::hint::black_box;
+use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use ring::Ring;
@@ -53,5 +54,11 @@ fn through(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, through);
+/// All benches together take minutes.
+fn short() -> Criterion {
+    let criterion = Criterion::default().warm_up_time(Duration::from_millis(300));
+    criterion.measurement_time(Duration::from_millis(1_500)).sample_size(30)
+}
+
+criterion_group!(name = benches; config = short(); targets = through);
 criterion_main!(benches);

@@ -16,6 +16,7 @@
 mod feed;
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -168,5 +169,11 @@ fn send(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decode, receive, send);
+/// All benches together take minutes.
+fn short() -> Criterion {
+    let criterion = Criterion::default().warm_up_time(Duration::from_millis(300));
+    criterion.measurement_time(Duration::from_millis(1_500)).sample_size(30)
+}
+
+criterion_group!(name = benches; config = short(); targets = decode, receive, send);
 criterion_main!(benches);
