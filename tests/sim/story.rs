@@ -51,7 +51,7 @@ struct Player {
     /// For how many ticks a connection has had a message in its socket.
     waits: HashMap<ConnId, usize>,
     /// Since when a connection takes no messages, and how many ticks ago that should have been its end.
-    shut_since: HashMap<ConnId, (Instant, usize)>,
+    shut_since: HashMap<ConnId, (Option<Instant>, usize)>,
     /// Asked for when it is first used, in the middle of the story.
     handle: Option<Handle>,
     /// What was handed in from outside and not carried out yet: one thing at most.
@@ -689,8 +689,13 @@ impl Player {
             if self.reactor.outbox().is_open(conn) {
                 continue;
             }
-            let (since, late) = self.shut_since.entry(conn).or_insert((now, 0));
-            *late += usize::from(now > *since + patience);
+            // What is asked for is begun by the next tick, before which any time may pass.
+            let Some((since, late)) = self.shut_since.get_mut(&conn) else {
+                self.shut_since.insert(conn, (None, 0));
+                continue;
+            };
+            let since = *since.get_or_insert(now);
+            *late += usize::from(now > since + patience);
             assert!(*late <= 20 + 4 * known, "{conn} ends {late} ticks too late");
         }
     }
