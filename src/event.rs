@@ -202,7 +202,7 @@ impl<'a> Events<'a> {
 impl<'a> Iterator for Events<'a> {
     type Item = Event<'a>;
 
-    /// Inlined into the game's loop: a message then goes from hand to hand in registers.
+    // Inlined into the game's loop: a message then goes from hand to hand in registers.
     #[inline(always)]
     fn next(&mut self) -> Option<Event<'a>> {
         loop {

@@ -183,7 +183,7 @@ impl<N: Net> Reactor<N> {
         self.lap(Phase::Send);
         self.renew_budgets();
         match wait {
-            Wait::No => self.service(Some(Duration::ZERO), usize::MAX)?,
+            Wait::No => self.service(Some(Duration::ZERO), u64::MAX)?,
             Wait::Event(timeout) => self.service_until_event(timeout)?,
             Wait::Until(deadline) => self.service_until(deadline)?,
         }
@@ -212,7 +212,7 @@ impl<N: Net> Reactor<N> {
 
     fn service_until(&mut self, deadline: Instant) -> Result<(), Error> {
         loop {
-            self.service(Some(Duration::ZERO), usize::MAX)?;
+            self.service(Some(Duration::ZERO), u64::MAX)?;
             if self.now >= deadline {
                 return Ok(());
             }
@@ -229,7 +229,7 @@ impl<N: Net> Reactor<N> {
     }
 
     /// One look at the sockets, to receive about so many bytes at most.
-    fn service(&mut self, timeout: Option<Duration>, most: usize) -> Result<(), Error> {
+    fn service(&mut self, timeout: Option<Duration>, most: u64) -> Result<(), Error> {
         self.counts.polls += 1;
         self.net.wait(timeout, &mut self.reports).map_err(Error::Poller)?;
         self.set_now(self.net.now());
@@ -512,7 +512,7 @@ impl<N: Net> Drop for Reactor<N> {
 
 /// About how many bytes a tick receives that waits for events, and so comes back at once: what it received, and the
 /// replies to it, then still lie in the processor's cache when they are used. Measured in docs/performance.md.
-const WARM_LEN: usize = 128 * 1024;
+const WARM_LEN: u64 = 128 * 1024;
 
 /// How often the pools give back what nobody needs.
 const TRIM_PERIOD: Duration = Duration::from_secs(1);

@@ -10,11 +10,11 @@ use crate::timers::Span;
 impl<N: Net> Reactor<N> {
     /// Gives everybody who is ready one turn, in the order in which they became so, until `most` bytes have
     /// come or the event budget or the arena is used up. Who had no turn stays in front.
-    pub(super) fn read(&mut self, most: usize) {
-        let enough = self.inlet.arena.used().saturating_add(most);
+    pub(super) fn read(&mut self, most: u64) {
+        let enough = self.inlet.bytes_received.saturating_add(most);
         for _ in 0..self.inlet.ready_len() {
             let is_full = self.inlet.batch.remaining() >= self.limits.event_budget;
-            if is_full || self.inlet.arena.used() >= enough {
+            if is_full || self.inlet.bytes_received >= enough {
                 return;
             }
             let Some(slot) = self.inlet.next_ready() else {

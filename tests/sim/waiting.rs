@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tickwire::sim::Faults;
-use tickwire::{Reactor, Tick, Wait};
+use tickwire::sim::{Faults, RawPeer};
+use tickwire::{ConnId, Reactor, Tick, Wait};
 
 use crate::harness::{Arena, CLIENT, MS, SECOND, SERVER, Seen, frame, frames, messages, payload};
 
@@ -33,6 +33,41 @@ fn waiting_for_an_event_ends_with_the_first() {
     let seen = arena.server.tick_with(Wait::Event(SECOND), |_, _| ());
     assert_eq!(seen, [Seen::Message(conn, b"first".to_vec())]);
     assert_eq!(arena.now() - begin, 7 * MS);
+}
+
+/// Receives of 70,000 bytes, so that two of them are more than the 128 KiB after which such a tick ends: in the arena, where
+/// whole messages lie, and in the rings, where large ones are put together.
+#[test]
+fn a_tick_that_waits_for_events_leaves_what_is_beyond_the_cache_to_the_next() {
+    const PEERS: usize = 8;
+    for (len, first_part) in [(7_000 - 4, 0), (100_000 - 4, 30_000)] {
+        let builder = Reactor::builder().frame_len_max(100_000).send_queue_max(1 << 20);
+        let faults = Faults { window: 1 << 20, ..Faults::default() };
+        let mut arena = Arena::with(builder, faults);
+        let mut met: Vec<_> = (0..PEERS).map(|_| arena.meet()).collect();
+        let sent = frame(&payload(1, len)).repeat((70_000 + first_part) / (len + 4));
+        let send = |arena: &mut Arena, met: &mut [(RawPeer, ConnId)], part: &[u8]| {
+            met.iter_mut().for_each(|(peer, _)| peer.write(part));
+            arena.world.advance(10 * MS);
+        };
+        for all_at_once in [false, true] {
+            send(&mut arena, &mut met, &sent[..first_part]);
+            assert_eq!(arena.ticks(2), [], "nothing whole yet");
+            send(&mut arena, &mut met, &sent[first_part..]);
+            let each = sent.len() / (len + 4);
+            let wait = if all_at_once { Wait::No } else { Wait::Event(SECOND) };
+            let mut ticks = Vec::new();
+            while ticks.iter().sum::<usize>() < PEERS * each {
+                ticks.push(arena.server.tick_with(wait, |_, _| ()).len());
+            }
+            match all_at_once {
+                true => {
+                    assert_eq!(ticks, [PEERS * each], "a game that looks once a frame gets all")
+                }
+                false => assert_eq!(ticks, [2 * each; PEERS / 2]),
+            }
+        }
+    }
 }
 
 #[test]
