@@ -15,7 +15,7 @@ Usage: cargo run --release --manifest-path benches/rivals/Cargo.toml [-- OPTIONS
 
   (none)          the rows of the speed table: this library, an epoll loop, tokio; about a quarter of an hour
   --quick         four of those rows, five runs; about four minutes
-  --full          every scenario and every server, three runs; about 40 minutes
+  --full          every scenario and every server, three runs; about half an hour
   --only TEXT     only rows whose name contains TEXT; may be given several times
   --servers LIST  only these servers, of: tickwire, epoll, tokio, tokio-best, message-io, threads, netty
                   (the epoll loop is always there: the others are measured against it)

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use super::client::Clients;
+use super::schedule::Schedule;
 use crate::Failure;
 use crate::machine;
 use crate::plan::{Aimed, Outcome};
@@ -20,20 +21,16 @@ pub fn run(aimed: &Aimed, hz: f64) -> Result<Outcome, Failure> {
     let wire = Wire::new(aimed.prefix, aimed.load.size, 1, 1); // only for its connections
     let mut clients = Clients::connect(aimed, wire)?;
     let mut crowd = Crowd::new(aimed);
-    let gap = Duration::from_secs_f64(1.0 / hz / aimed.load.clients as f64);
-    let mut due = Instant::now();
-    let mut next = 0;
+    let mut schedule = Schedule::new(&aimed.load, hz);
     let mut ready = Vec::new();
     loop {
         let now = Instant::now();
         if !clients.span.goes_on(now)? {
             break;
         }
-        while due <= now {
+        while let Some((index, due)) = schedule.next(now) {
             clients.span.was_late(now - due);
-            crowd.say(&mut clients, next, due);
-            next = (next + 1) % clients.all.len();
-            due += gap;
+            crowd.say(&mut clients, index, due);
         }
         clients.poll(0, &mut ready)?;
         for ready in &ready {

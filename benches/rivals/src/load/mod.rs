@@ -6,6 +6,7 @@ mod client;
 mod crowd;
 mod idle;
 mod paced;
+mod schedule;
 mod span;
 mod window;
 
