@@ -37,8 +37,9 @@ pub enum Wait {
     No,
     /// For the first event, at most this long. For a server that has nothing to do between events.
     ///
-    /// Since such a loop comes back at once, a tick ends early when it has received 128 KiB: that still lies in the
-    /// processor's cache when it is read and answered. What else is there comes in the next one.
+    /// Since such a loop comes back at once, a tick ends early when it has received 128 KiB and, with default settings, eight
+    /// peers have had their turn (as many as the promise of fairness takes: event budget / frame quantum): that still lies in
+    /// the processor's cache when it is read and answered. What else is there comes in the next one.
     ///
     /// A duration below the system's resolution (1 ms with epoll) is rounded up, once.
     Event(Duration),

@@ -510,8 +510,9 @@ impl<N: Net> Drop for Reactor<N> {
     }
 }
 
-/// About how many bytes a tick receives that waits for events, and so comes back at once: what it received, and the
-/// replies to it, then still lie in the processor's cache when they are used. Measured in docs/performance.md.
+/// About how many bytes a tick receives at most that waits for events, and so comes back at once, unless fairness asks for
+/// more: what it received, and the replies to it, then still lie in the processor's cache when they are used. Measured in
+/// docs/performance.md.
 const WARM_LEN: u64 = 128 * 1024;
 
 /// How often the pools give back what nobody needs.

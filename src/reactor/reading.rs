@@ -8,13 +8,15 @@ use crate::net::Net;
 use crate::timers::Span;
 
 impl<N: Net> Reactor<N> {
-    /// Gives everybody who is ready one turn, in the order in which they became so, until `most` bytes have
-    /// come or the event budget or the arena is used up. Who had no turn stays in front.
+    /// Gives everybody who is ready one turn, in the order in which they became so, until the event budget or the arena is
+    /// used up, or `most` bytes have come and as many had a turn as fairness takes. Who had no turn stays in front.
     pub(super) fn read(&mut self, most: u64) {
         let enough = self.inlet.bytes_received.saturating_add(most);
-        for _ in 0..self.inlet.ready_len() {
+        // With fewer turns a tick, a message would wait longer than docs/limits.md says.
+        let fair = self.limits.event_budget.div_ceil(self.limits.frame_quantum);
+        for turn in 0..self.inlet.ready_len() {
             let is_full = self.inlet.batch.remaining() >= self.limits.event_budget;
-            if is_full || self.inlet.bytes_received >= enough {
+            if is_full || (turn >= fair && self.inlet.bytes_received >= enough) {
                 return;
             }
             let Some(slot) = self.inlet.next_ready() else {
